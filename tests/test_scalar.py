@@ -5,6 +5,7 @@ import gc
 import inspect
 import math
 import operator
+import statistics
 import subprocess
 import sys
 import time
@@ -456,9 +457,8 @@ def test_as_fast_as_micrograd():
             run(make)
         return time.perf_counter() - start
 
-    rounds = [(batch(Value), batch(engine.Value)) for _ in range(25)]
-    ours, theirs = (min(column) for column in zip(*rounds, strict=True))
-    assert ours <= theirs, f"60 doublings: {ours / theirs:.2f} times micrograd's time"
+    ratio = statistics.median([batch(Value) / batch(engine.Value) for _ in range(25)])
+    assert ratio <= 1, f"60 doublings took {ratio:.2f} times as long as with micrograd"
 
 
 # The module itself
