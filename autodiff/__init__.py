@@ -1,0 +1,11 @@
+"""A compact engine for reverse-mode automatic differentiation on NumPy, made to be read and stepped through."""
+
+from . import operators as _operators  # gives Tensor its operators
+from .backward import detect_nonfinite
+from .gradstore import GradStore
+from .graph import StaleGraphError, sorted_nodes
+from .recording import NoRuleError, no_grad
+from .tensor import Tensor, Var
+
+__version__ = "0.1.0"
+__all__ = ["GradStore", "NoRuleError", "StaleGraphError", "Tensor", "Var", "detect_nonfinite", "no_grad", "sorted_nodes"]

@@ -1,0 +1,169 @@
+"""The backward pass: visit the nodes users first, and hand each one's cotangent on to its inputs by its rule."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Iterable
+
+import numpy as np
+
+from .gradstore import GradStore
+from .graph import Node, is_floating, sorted_nodes
+from .recording import constant
+from .rules import identity
+
+_detecting = ContextVar("detect_nonfinite", default=False)
+
+
+@contextmanager
+def detect_nonfinite():
+    """Within this context, the first NaN or infinity in a gradient raises FloatingPointError, naming where it arose.
+
+    >>> import numpy as np, autodiff as ad
+    >>> x = ad.Var([0.0, 1.0], name="x")
+    >>> with ad.detect_nonfinite(), np.errstate(divide="ignore"):
+    ...     np.sqrt(x).sum().backward()
+    Traceback (most recent call last):
+    ...
+    FloatingPointError: the rule of sqrt returned inf at index (0,) as the cotangent of Var 'x' of shape (2,) (id ...
+    """
+    token = _detecting.set(True)
+    try:
+        yield
+    finally:
+        _detecting.reset(token)
+
+
+def backward(
+    root: Node,
+    cotangent=None,
+    *,
+    wrt: Iterable[Node] | None = None,
+    keep: Iterable[Node] = (),
+    detach: str = "all",
+    strong_zero: bool = False,
+) -> GradStore:
+    """The gradients of ``(cotangent * root).sum()``; `Tensor.backward` documents the arguments."""
+    if detach not in ("all", "taken", "none"):
+        raise ValueError(f"detach={detach!r}: expected 'all', 'taken' or 'none'")
+    _check_floating(root, "the root of a backward pass")
+    targets = None if wrt is None else _targets(wrt, "wrt")
+    stay = set(_targets(keep, "keep")) | set(targets or ())
+    order = sorted_nodes(root, targets)
+    slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
+    if targets is None:
+        needed = None
+        if not order:
+            return GradStore._of(slots, root, None)
+    else:
+        needed = set(order)
+        if root not in needed:
+            return GradStore._of({}, root, frozenset(t._id for t in targets))
+    _propagate(order, slots, needed, stay, detach, strong_zero)
+    return GradStore._of(slots, root, None if targets is None else frozenset(t._id for t in targets))
+
+
+def _propagate(order, slots, needed, stay, detach, strong_zero) -> None:
+    """Take each node's cotangent out of its slot, and add its inputs' shares to their slots.
+
+    Gradients that will be constants are arrays, and rules run on arrays. Gradients that must be differentiable are
+    Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
+    written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
+    """
+    arrays = detach == "all"
+    detecting = _detecting.get()
+    owned = set()  # nodes whose slot holds a sum
+    for node in order:
+        rule = node._rule
+        g = slots.get(node)
+        if rule is None or g is None:  # a leaf keeps its gradient; None: every rule on the way said "no gradient"
+            continue
+        if node not in stay:
+            del slots[node]
+        if detach == "taken":
+            g = g.detach()
+        inputs, params = node._inputs, node._params
+        if arrays:
+            y = node._data
+            operands = [t._data if isinstance(t, Node) else t for t in inputs] if rule.reads else inputs
+        else:
+            y, operands = node, inputs
+        for partial, t in zip(rule.partials_for(inputs), inputs):
+            if partial is None or not isinstance(t, Node) or not (t._role if needed is None else t in needed):
+                continue
+            total = slots.get(t)
+            if arrays and rule.into is not None and not detecting:
+                if t not in owned:
+                    total = slots[t] = np.zeros(t._shape, t._data.dtype) if total is None else total.copy()
+                    owned.add(t)
+                rule.into(total, g, **params)
+                continue
+            share = g if partial is identity else partial(g, y, *operands, **params)
+            if share is None:
+                continue
+            if not arrays and not isinstance(share, Node):
+                share = constant(share)
+            if strong_zero and rule.elementwise:
+                share = _strong_zero(g, share)
+            if detecting:
+                _check_finite(share, node, t)
+            if total is None:
+                slots[t] = share
+            elif arrays and t in owned:
+                total += share
+            else:
+                total = total + share
+                slots[t] = np.asarray(total) if arrays else total
+                owned.add(t)
+
+
+def _strong_zero(g, share):
+    """`share`, with 0 where the cotangent is exactly 0 and the slope is not finite."""
+    values, shares = (v._data if isinstance(v, Node) else v for v in (g, share))
+    lost = (values == 0) & ~np.isfinite(shares)
+    return np.where(lost, 0, share) if np.any(lost) else share
+
+
+def _seed(root: Node, cotangent, differentiable: bool):
+    shape, dtype = root._shape, root._data.dtype
+    if cotangent is None:
+        seed = np.empty(shape, dtype)
+        seed.fill(1)
+        return constant(seed) if differentiable else seed
+    if not isinstance(cotangent, Node):
+        weak = isinstance(cotangent, (int, float))
+        cotangent = constant(np.array(cotangent, dtype if weak else None, subok=False))
+    if cotangent._shape != shape:
+        raise ValueError(f"the cotangent of {root.label} must have its shape {shape}, got {cotangent._shape}")
+    if cotangent._data.dtype != dtype:
+        raise TypeError(f"the cotangent of {root.label} must have its dtype {dtype}, got {cotangent._data.dtype}; "
+                        f"convert it with .astype({dtype.name!r})")  # fmt: skip
+    return cotangent if differentiable else cotangent._data
+
+
+def _targets(tensors: Iterable[Node], argument: str) -> list[Node]:
+    tensors = [tensors] if isinstance(tensors, Node) else list(tensors)
+    for t in tensors:
+        if not isinstance(t, Node):
+            raise TypeError(f"{argument}= takes Tensors, got {type(t).__name__}")
+        _check_floating(t, f"a tensor in {argument}=")
+    return tensors
+
+
+def _check_floating(t: Node, what: str) -> None:
+    if not is_floating(t._data.dtype):
+        raise TypeError(f"{what} must be floating, but {t.label} holds {t._data.dtype}; convert it with "
+                        ".astype('float64') before the computation")  # fmt: skip
+
+
+def _check_finite(share, node: Node, t: Node) -> None:
+    values = np.asarray(share._data if isinstance(share, Node) else share)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        inputs = ", ".join(i.label if isinstance(i, Node) else repr(i) for i in node._inputs)
+        raise FloatingPointError(
+            f"the rule of {node._rule.name} returned {values[index]} at index {index} as the cotangent of {t.label}; "
+            f"the node is {node.label}, its inputs are {inputs}"
+        )

@@ -1,0 +1,113 @@
+"""The gradient store: a mapping from tensors, by identity, to their gradients."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Iterator
+
+import numpy as np
+
+from .explain import why_missing
+from .graph import Node, is_floating
+from .recording import constant
+
+
+class GradStore:
+    """Gradients by tensor: what `backward` returns, and what can be merged, edited and given to an optimiser.
+
+    A tensor that was not reached is absent; one that was reached with derivative 0 has zeros. Gradients have the shape
+    and dtype of their tensor.
+
+    >>> import autodiff as ad
+    >>> x, k = ad.Var([1.0, 2.0]), ad.Tensor([10.0, 20.0])
+    >>> grads = (x * k).sum().backward()
+    >>> grads[x], grads[k], len(grads)
+    (Tensor([10., 20.]), Tensor([1., 2.]), 2)
+    """
+
+    __slots__ = ("_grads", "_root", "_wrt")
+
+    def __init__(self):
+        self._grads: dict[int, Node] = {}
+        self._root, self._wrt = None, None
+
+    @classmethod
+    def _of(cls, slots: dict[Node, object], root: Node, wrt: frozenset[int] | None) -> GradStore:
+        """The store a backward pass from `root` leaves. It holds `root` weakly: a store keeps no graph alive."""
+        store = cls()
+        store._grads = {t._id: g if isinstance(g, Node) else constant(g) for t, g in slots.items()}
+        store._root, store._wrt = weakref.ref(root), wrt
+        return store
+
+    def __getitem__(self, tensor: Node) -> Node:
+        """The gradient of `tensor`. A missing one is a KeyError that says why it is missing."""
+        grad = self._grads.get(_check(tensor)._id)
+        if grad is None:
+            raise KeyError(Reason(f"no gradient for {tensor.label}: {why_missing(self._root, self._wrt, tensor)}"))
+        return grad
+
+    def get(self, tensor: Node, default=None):
+        """The gradient of `tensor`, or `default`."""
+        return self._grads.get(_check(tensor)._id, default)
+
+    def __contains__(self, tensor: Node) -> bool:
+        return _check(tensor)._id in self._grads
+
+    def __len__(self) -> int:
+        return len(self._grads)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._grads)
+
+    def ids(self) -> list[int]:
+        """The ids of the tensors that have a gradient here."""
+        return list(self._grads)
+
+    def insert(self, tensor: Node, grad) -> Node | None:
+        """Store `grad` for `tensor`, and return what was there before, or None. Shape and dtype must be the tensor's."""
+        grad = grad if isinstance(grad, Node) else constant(np.array(grad, subok=False))
+        if grad._shape != _check(tensor)._shape:
+            raise ValueError(f"the gradient of {tensor.label} must have its shape {tensor._shape}, not {grad._shape}")
+        if grad._data.dtype != tensor._data.dtype:
+            raise TypeError(f"the gradient of {tensor.label} must have its dtype {tensor._data.dtype}, "
+                            f"not {grad._data.dtype}")  # fmt: skip
+        if not is_floating(tensor._data.dtype):
+            raise TypeError(f"{tensor.label} holds {tensor._data.dtype}: only floating tensors have gradients")
+        old = self._grads.get(tensor._id)
+        self._grads[tensor._id] = grad
+        return old
+
+    def remove(self, tensor: Node) -> Node | None:
+        """Take the gradient of `tensor` out and return it, or None."""
+        return self._grads.pop(_check(tensor)._id, None)
+
+    def or_insert(self, tensor: Node) -> Node:
+        """The gradient of `tensor`; zeros are stored first where there was none."""
+        if tensor not in self:
+            self.insert(tensor, constant(np.zeros(tensor._shape, tensor._data.dtype)))
+        return self._grads[tensor._id]
+
+    def extend(self, other: GradStore) -> None:
+        """Add the gradients of `other` to these: the same tensor's are summed. Nothing changes if one does not fit."""
+        sums = {}
+        for id, grad in other._grads.items():
+            mine = self._grads.get(id)
+            if mine is not None and (mine._shape, mine._data.dtype) != (grad._shape, grad._data.dtype):
+                raise ValueError(f"the two gradients of tensor {id} do not fit: {mine.label} and {grad.label}")
+            sums[id] = grad if mine is None else mine + grad
+        self._grads.update(sums)
+
+    def __repr__(self) -> str:
+        return "GradStore({" + ", ".join(f"{id}: {grad!r}" for id, grad in self._grads.items()) + "})"
+
+
+class Reason(str):
+    """A message that KeyError shows as it is, without quotes."""
+
+    __repr__ = str.__str__
+
+
+def _check(tensor) -> Node:
+    if not isinstance(tensor, Node):
+        raise TypeError(f"a gradient store is indexed by a Tensor, not by {type(tensor).__name__}")
+    return tensor

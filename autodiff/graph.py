@@ -1,0 +1,144 @@
+"""The graph: what a node remembers of where it came from, and an order to work through it.
+
+A node refers to the nodes it was computed from, never the other way, and values never change. So a graph is acyclic by
+construction, dropping the last result frees all of it, and creation order is a topological order: whatever a node
+depends on is older than the node.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from operator import attrgetter
+from typing import Iterable
+
+import numpy as np
+
+from .rules import Rule
+
+# The role of a node in a backward pass.
+CUT = 0  # gets no gradient: integers, results of non-differentiable functions, whatever leads to no Var
+SLOT = 1  # gets a gradient as a direct input of a visited op, but there is nothing below it: a plain floating leaf
+PATH = 2  # a Var, or computed from one by differentiable functions: visited
+
+
+class StaleGraphError(RuntimeError):
+    """A Var was given a new value after the graph was recorded, so that graph can't be differentiated through it."""
+
+
+class Op:
+    """How a tensor was computed: `.name`, `.inputs` (tensors, arrays and numbers) and `.params` (axis and the like)."""
+
+    __slots__ = ("rule", "inputs", "params")
+
+    def __init__(self, rule: Rule, inputs: tuple, params: dict):
+        self.rule, self.inputs, self.params = rule, inputs, params
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+    def __repr__(self) -> str:
+        return f"Op({self.name!r}, {len(self.inputs)} inputs)"
+
+
+class Node:
+    """A value, and the rule and inputs it was computed with. `Tensor` adds everything that NumPy users see."""
+
+    __slots__ = ("_data", "_shape", "_rule", "_inputs", "_params", "_id", "_role", "_name", "_source", "_sets",
+                 "__weakref__")  # fmt: skip
+
+    kind = None  # the class of results: Tensor puts itself here, so that the layers below it need not import it
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether this is a Var."""
+        return self._rule is None and self._role == PATH
+
+    @property
+    def tracked(self) -> bool:
+        """Whether this is a Var or has an Op."""
+        return self._rule is not None or self._role == PATH
+
+    @property
+    def op(self) -> Op | None:
+        """How this was computed; None on leaves."""
+        return None if self._rule is None else Op(self._rule, self._inputs, self._params)
+
+    @property
+    def label(self) -> str:
+        """What messages call this node: its name, else its op, with shape and id."""
+        kind = f"{type(self).__name__} {self._name!r}" if getattr(self, "_name", None) else type(self).__name__
+        made = f" = {self._rule.name}(...)" if self._rule else ""
+        return f"{kind}{made} of shape {self._shape} (id {self._id})"
+
+
+def differentiable_inputs(node: Node) -> list[Node]:
+    """The nodes that `node` was computed from by rules that have a partial for them, one entry for each use."""
+    rule = node._rule
+    if rule is None or not rule.differentiable:
+        return []
+    if rule.every:
+        return [t for t in node._inputs if isinstance(t, Node)]
+    return [t for p, t in zip(rule.partials_for(node._inputs), node._inputs) if p is not None and isinstance(t, Node)]
+
+
+def sorted_nodes(root: Node, wrt: Iterable[Node] | None = None) -> list[Node]:
+    """The nodes a backward pass from `root` visits, root first, each before everything it was computed from.
+
+    Without `wrt` these are the nodes that lead to a Var, each one once however many paths lead there. Integer tensors,
+    results of non-differentiable functions and products with the number 0 are pruned. With `wrt` they are the nodes
+    that lead to one of these tensors, and nothing below a target. There is no recursion: any depth will do.
+
+    Raises `StaleGraphError` when a Var was `set` after the graph was recorded.
+
+    >>> import autodiff as ad
+    >>> x = y = ad.Var([1.0])
+    >>> for _ in range(60):
+    ...     y = y + y
+    >>> len(ad.sorted_nodes(y))
+    61
+    """
+    targets = None if wrt is None else set(wrt)
+    found = reachable(root, everything=wrt is not None)
+    return found if targets is None else _leading_to(targets, found)
+
+
+def reachable(root: Node, everything: bool, stale_ok: bool = False) -> list[Node]:
+    """Every node on a differentiable path to a Var, users first; with `everything`, to a plain tensor as well."""
+    if not everything and root._role != PATH:
+        return []
+    found, seen = [root], {root}
+    for node in found:  # grows while we walk it
+        for t in differentiable_inputs(node):
+            if t._role == PATH:
+                if t._rule is None and t._sets and node._id < t._sets[-1] and not stale_ok:
+                    raise _stale(node, t)
+            elif not everything:
+                continue
+            if t not in seen:
+                seen.add(t)
+                found.append(t)
+    found.sort(key=attrgetter("_id"), reverse=True)
+    return found
+
+
+def _leading_to(targets: set[Node], nodes: list[Node]) -> list[Node]:
+    """Those of `nodes` (users first) that are targets or lead to one."""
+    leads: dict[Node, bool] = {}
+    for node in reversed(nodes):
+        leads[node] = node in targets or any(leads.get(t, False) for t in differentiable_inputs(node))
+    return [node for node in nodes if leads[node]]
+
+
+def _stale(node: Node, var: Node) -> StaleGraphError:
+    recorded, now = bisect(var._sets, node._id), len(var._sets)
+    return StaleGraphError(
+        f"{var.label} had version {recorded} when {node.label} was recorded and has version {now} now: it was set to a "
+        "new value in between, so this graph can no longer be differentiated through it. Compute the result again from "
+        "the new value, or call backward before set."
+    )
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    """Whether values of this dtype can be differentiated."""
+    return dtype.kind == "f"

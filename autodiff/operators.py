@@ -1,0 +1,103 @@
+"""What a Tensor shares with an ndarray: its operators and methods, each of them one of NumPy's functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .graph import PATH, Node
+from .recording import NO_PARAMS, apply, call, record, recording, value_of
+from .rules import RULES, astype
+from .tensor import Tensor, Var
+
+
+
+def _binary(ufunc):
+    rule, multiplies = RULES[ufunc], ufunc is np.multiply
+
+    def operator(self, other):
+        # The two common cases are written out; `apply` gives the same results and handles all others.
+        cls = other.__class__
+        if cls is Tensor or cls is Var:
+            if (
+                (self._role == PATH or other._role == PATH)
+                and (other is self or other._shape == self._shape and other._data.dtype is self._data.dtype)
+                and rule.save is None
+                and recording.get()
+            ):
+                return record(rule, ufunc(self._data, other._data), (self, other), NO_PARAMS, PATH)
+        elif cls is float or cls is int:
+            if self._role == PATH and rule.save is None and not (multiplies and other == 0) and recording.get():
+                return record(rule, ufunc(self._data, other), (self, other), NO_PARAMS, PATH)
+        elif not isinstance(other, (np.ndarray, np.generic, bool, list, tuple)):
+            return NotImplemented
+        return apply(rule, (self, other))
+
+    def reflected(self, other):
+        if isinstance(other, (np.ndarray, np.generic, int, float, list, tuple)):
+            return apply(rule, (other, self))
+        return NotImplemented
+
+    return operator, reflected
+
+
+def _comparison(ufunc):
+    return lambda self, other: ufunc(self._data, value_of(other))
+
+
+def _method(function, doc=None):
+    def method(self, *args, **kwargs):
+        return call(function, (self, *args), kwargs)
+
+    method.__name__ = function.__name__
+    method.__doc__ = doc or f"``np.{function.__name__}`` of this tensor."
+    return method
+
+
+def _attach_operators() -> None:
+    pairs = dict(add=np.add, sub=np.subtract, mul=np.multiply, truediv=np.divide, floordiv=np.floor_divide,
+                 mod=np.remainder, pow=np.power)  # fmt: skip
+    for name, ufunc in pairs.items():
+        operator, reflected = _binary(ufunc)
+        setattr(Tensor, f"__{name}__", operator)
+        setattr(Tensor, f"__r{name}__", reflected)
+    compare = dict(eq=np.equal, ne=np.not_equal, lt=np.less, le=np.less_equal, gt=np.greater, ge=np.greater_equal)
+    for name, ufunc in compare.items():
+        setattr(Tensor, f"__{name}__", _comparison(ufunc))
+    power = Tensor.__pow__
+    Tensor.__pow__ = lambda self, n: np.square(self) if n.__class__ in (int, float) and n == 2 else power(self, n)
+    Tensor.__neg__ = lambda self: call(np.negative, (self,), NO_PARAMS)
+    Tensor.__pos__ = lambda self: self
+    Tensor.__abs__ = lambda self: call(np.absolute, (self,), NO_PARAMS)
+    Tensor.__matmul__ = lambda self, other: call(np.matmul, (self, other), NO_PARAMS)
+    Tensor.__rmatmul__ = lambda self, other: call(np.matmul, (other, self), NO_PARAMS)
+    Tensor.__round__ = lambda self, decimals=0: np.round(self, decimals)
+    for name in ("sum mean prod var std squeeze ravel clip cumsum cumprod dot argmax argmin round swapaxes "
+                 "take repeat sort argsort diagonal trace nonzero searchsorted").split():  # fmt: skip
+        setattr(Tensor, name, _method(getattr(np, name)))
+
+
+def _extremum(function):
+    def method(self, axis=None, keepdims=False, *, ties="split"):
+        params = {"axis": axis, "keepdims": keepdims}
+        return apply(RULES[function], (self,), params, NO_PARAMS if ties == "split" else {"ties": ties})
+
+    method.__name__ = function.__name__
+    method.__doc__ = (
+        f"``np.{function.__name__}`` of this tensor. `ties`: how entries that are equally extreme share the gradient: "
+        '"split" evenly (a subgradient), "each" gets all of it, or the "first" does.'
+    )
+    return method
+
+
+def _shape_of(args: tuple):
+    """The one shape or axes argument, given as a sequence or as several integers."""
+    return args[0] if len(args) == 1 and not isinstance(args[0], (int, np.integer)) else args
+
+
+_attach_operators()
+Tensor.max, Tensor.min = _extremum(np.max), _extremum(np.min)
+Tensor.reshape = lambda self, *shape: np.reshape(self, _shape_of(shape))
+Tensor.transpose = lambda self, *axes: np.transpose(self, _shape_of(axes) if axes else None)
+Tensor.astype = lambda self, dtype: apply(RULES[astype], (self,), {"dtype": np.dtype(dtype)})
+Tensor.copy = lambda self: np.copy(self)
+Tensor.flatten = lambda self: np.copy(np.ravel(self))

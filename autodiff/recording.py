@@ -1,0 +1,206 @@
+"""Recording: run a NumPy function on the values of tensors, and remember how its result was computed."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from .graph import CUT, PATH, SLOT, Node, is_floating
+from .rules import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, astype
+
+new_id = itertools.count().__next__
+recording = ContextVar("recording", default=True)
+NO_PARAMS: dict = {}
+REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
+
+
+class NoRuleError(TypeError):
+    """A NumPy function was called on a Tensor, and the table has no rule for it."""
+
+
+@contextmanager
+def no_grad():
+    """Record nothing within this context, in this thread or async task: results are plain Tensors without history.
+
+    >>> import autodiff as ad
+    >>> x = ad.Var(2.0)
+    >>> with ad.no_grad():
+    ...     y = x * x
+    >>> y, y.tracked
+    (Tensor(4.), False)
+    """
+    token = recording.set(False)
+    try:
+        yield
+    finally:
+        recording.reset(token)
+
+
+# How results are made
+
+
+def init_leaf(t: Node, array: np.ndarray) -> None:
+    """Make `t` a leaf without history."""
+    t._data, t._shape, t._rule, t._inputs, t._params, t._id = array, array.shape, None, (), NO_PARAMS, new_id()
+    t._role = SLOT if is_floating(array.dtype) else CUT
+
+
+def constant(value) -> Node:
+    """A plain Tensor that holds this array itself, without a copy."""
+    t = _new(Node.kind)
+    init_leaf(t, value if value.__class__ is np.ndarray else np.asarray(value))
+    return t
+
+
+_new = object.__new__
+Node.wrap = staticmethod(constant)
+
+
+def record(rule: Rule, value, inputs: tuple, params: dict, role: int) -> Node:
+    t = _new(Node.kind)
+    if value.__class__ is not np.ndarray:
+        value = np.asarray(value)
+    t._data, t._shape, t._rule, t._inputs, t._params, t._id, t._role = (
+        value, value.shape, rule, inputs, params, new_id(), role)  # fmt: skip
+    return t
+
+
+def apply(rule: Rule, operands: tuple, params: dict = NO_PARAMS, options: dict = NO_PARAMS) -> Node:
+    """The rule's forward on the operands' values, recorded when one of them is tracked.
+
+    `params` go to the forward and to the partials, `options` to the partials alone.
+    """
+    operands = tuple([t if isinstance(t, Node) else as_operand(t) for t in operands])
+    arrays = [t._data if isinstance(t, Node) else t for t in operands]
+    value = rule.forward(*arrays, **params) if rule.each is None else rule.forward(arrays, **params)
+    if value.dtype.kind == "c":
+        raise TypeError(f"{rule.name} gave complex numbers, which are not supported")
+    if not recording.get() or not any([isinstance(t, Node) and t.tracked for t in operands]):
+        return constant(value)
+    if rule.elementwise:
+        operands = tuple([_aligned(t, value) if isinstance(t, Node) and t._role else t for t in operands])
+    if not is_floating(value.dtype) or rule.forward is np.multiply and any(_is_zero(t) for t in operands):
+        rule = rule.frozen
+    partials = rule.partials_for(operands) if rule.differentiable else ()
+    leads = any([p is not None and isinstance(t, Node) and t._role == PATH for p, t in zip(partials, operands)])
+    if rule.save is not None:
+        options = {**options, "saved": rule.save(value, *arrays, **params, **options)}
+    operands = tuple([t.copy() if isinstance(t, np.ndarray) and t.flags.writeable else t for t in operands])
+    return record(rule, value, operands, {**params, **options} if options else params, PATH if leads else CUT)
+
+
+def _aligned(t: Node, value: np.ndarray) -> Node:
+    """`t` cast and broadcast to the dtype and shape of the result, by nodes of their own, plain tensors too."""
+    if t._data.dtype != value.dtype:
+        t = record(RULES[astype], t._data.astype(value.dtype), (t,), {"dtype": value.dtype}, PATH)
+    if t._shape != value.shape:
+        shape = value.shape
+        t = record(RULES[np.broadcast_to], np.broadcast_to(t._data, shape), (t,), {"shape": shape}, PATH)
+    return t
+
+
+def _is_zero(x) -> bool:
+    return isinstance(x, (int, float, np.generic)) and x == 0
+
+
+def as_operand(x):
+    """What a rule can take: a Tensor, an array or a number. A sequence with Tensors in it is stacked."""
+    if isinstance(x, (Node, np.ndarray, np.generic, float, int)):
+        return x
+    if isinstance(x, (list, tuple)):
+        if _holds_tensor(x):
+            return np.stack([as_operand(item) if isinstance(item, (list, tuple)) else item for item in x])
+        return np.asarray(x)
+    raise TypeError(f"a Tensor can't be combined with {x!r}, a {type(x).__name__}")
+
+
+def _holds_tensor(items) -> bool:
+    return any(isinstance(i, Node) or isinstance(i, (list, tuple)) and _holds_tensor(i) for i in items)
+
+
+def value_of(x: Any) -> Any:
+    """`x` with the array of each untracked Tensor in it; a tracked one in a sequence is refused."""
+    if isinstance(x, Node):
+        return x._data
+    if isinstance(x, (list, tuple)) and _holds_tensor(x):
+        return [np.asarray(i) if isinstance(i, Node) else value_of(i) for i in x]
+    return x
+
+
+def frozen_key(key):
+    """An index that later writes to its arrays can't change."""
+    if isinstance(key, tuple):
+        return tuple(frozen_key(k) for k in key)
+    if isinstance(key, Node):
+        return key._data
+    if isinstance(key, (list, np.ndarray)):
+        return np.array(value_of(key))
+    if isinstance(key, slice) and any(isinstance(k, Node) for k in (key.start, key.stop, key.step)):
+        return slice(*(k.item() if isinstance(k, Node) else k for k in (key.start, key.stop, key.step)))
+    return key
+
+
+# How NumPy functions find their rules
+
+
+def call(function, args: tuple, kwargs: dict):
+    """What `function`, one of NumPy's, gives on these arguments, some of which are Tensors."""
+    written = COMPOSED.get(function)
+    if written is not None:
+        result = written(*args, **kwargs)
+        if result is not NotImplemented:
+            return result
+    rule = RULES.get(function)
+    if rule is not None:
+        if rule.forward.__class__ is np.ufunc and not kwargs:
+            return apply(rule, args)
+        return apply(rule, *_bind(rule, function, args, kwargs))
+    if function in VALUES:
+        args = [value_of(a) if isinstance(a, Node) else a for a in args]
+        kwargs = {k: value_of(v) if isinstance(v, Node) else v for k, v in kwargs.items()}
+        result = function(*args, **kwargs)
+        if not VALUES[function]:
+            return result
+        return tuple(map(constant, result)) if isinstance(result, tuple) else constant(result)
+    raise NoRuleError(_no_rule(function))
+
+
+def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The operands and the params in a call of `function`; an argument that the rule has no param for is refused."""
+    given = rule.signature.bind(*args, **kwargs).arguments
+    names = list(rule.signature.parameters)
+    count = 1 if rule.each else max(len(rule.partials), 1)
+    operands = tuple(given.pop(name) for name in names[:count] if name in given)
+    operands = tuple(operands[0]) if rule.each else operands
+    params = {}
+    for name, value in given.items():
+        default = rule.signature.parameters[name].default
+        if value is NOT_GIVEN or value is default or (isinstance(value, (str, bool)) and value == default):
+            continue
+        if name == "dtype":
+            operands = tuple(as_operand(x).astype(value) for x in operands)
+        elif name in rule.params or not rule.differentiable:
+            params[name] = value_of(value)
+        elif name != "copy":
+            raise NoRuleError(f"{_name(function)} with {name}= has no rule; "
+                              f"its rule knows {', '.join(rule.params) or 'no keywords'}")  # fmt: skip
+    return operands, params
+
+
+def _name(function) -> str:
+    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np")
+    return f"{module.removesuffix('._core').split('._')[0]}.{function.__name__}"
+
+
+def _no_rule(function) -> str:
+    known = {f.__name__: f for f in (*RULES, *COMPOSED, *VALUES)}
+    nearest = difflib.get_close_matches(function.__name__, known, n=1, cutoff=0.0)
+    return (f"{_name(function)} has no rule, so it can't be used on a Tensor. The nearest supported function is "
+            f"{_name(known[nearest[0]])}. Use .data for the plain value, or write a rule with ad.custom_op")  # fmt: skip
+
+

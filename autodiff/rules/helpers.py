@@ -1,0 +1,181 @@
+"""What several rules need: written with NumPy functions and operators, so it runs on arrays and on Tensors."""
+
+import functools
+import math
+
+import numpy as np
+
+
+def dispatched(function):
+    """Make `function` overridable as NumPy's own functions are (NEP 18): a Tensor among its arguments takes over."""
+
+    @functools.wraps(function)
+    def public(*args, **kwargs):
+        for arg in (*args, *kwargs.values()):
+            for item in arg if isinstance(arg, (list, tuple)) else (arg,):
+                if hasattr(item, "__array_function__") and not isinstance(item, (np.ndarray, np.generic)):
+                    return item.__array_function__(public, (type(item),), args, kwargs)
+        return function(*args, **kwargs)
+
+    return public
+
+
+def axes_of(axis, ndim):
+    """The axes as a tuple of non-negative integers; None means all of them."""
+    if axis is None:
+        return tuple(range(ndim))
+    return np.lib.array_utils.normalize_axis_tuple(axis, ndim)
+
+
+def expand(g, a, axis, keepdims):
+    """Undo a reduction of `a`: copy the cotangent of each result along the axes that were reduced."""
+    if axis is not None and not keepdims:
+        g = np.expand_dims(g, axis)
+    return np.broadcast_to(g, a.shape)
+
+
+def sum_to(g, shape):
+    """Undo a broadcast: sum over the axes that were inserted on the left and the axes that were stretched."""
+    extra = len(g.shape) - len(shape)
+    stretched = tuple(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i])
+    return np.reshape(np.sum(g, axis=tuple(range(extra)) + stretched), shape)
+
+
+def fill(y):
+    """`y` with 1 for 0, to divide by where the numerator is 0 as well."""
+    return np.where(y == 0, 1, y)
+
+
+def power_slope(a, b):
+    """b·a**(b-1), and 0 where b is 0: a constant function."""
+    if isinstance(b, (int, float)):
+        return b * a ** (b - 1) if b else np.zeros_like(a)
+    zero = b == 0
+    return np.where(zero, 0, b * a ** np.where(zero, 1, b - 1))
+
+
+def exponent_slope(y, a, b):
+    """y·log(a), and 0 where a is 0: 0**b is constant around any b > 0."""
+    zero = a == 0
+    return np.where(zero, 0, y * np.log(np.where(zero, 1, a)))
+
+
+def sinc_slope(a):
+    """(cos πa - sinc a)/a, and 0 at 0; near 0 by its series, where the difference loses its digits."""
+    near = abs(a) < 1e-2
+    away = np.where(near, 1, a)
+    p = (math.pi * np.where(near, a, 0)) ** 2
+    series = -(math.pi**2) / 3 * a * (1 - p / 10 * (1 - p / 28 * (1 - p / 54)))
+    return np.where(near, series, (np.cos(math.pi * away) - np.sinc(away)) / away)
+
+
+def share_of_a(y, a, b):
+    """The share of a maximum or minimum that goes to `a`: 1 where it won, ½ at a tie. NaN goes to whoever was NaN."""
+    won = (a == y) | ((a != a) & (y != y))
+    return np.where(a == b, 0.5, won).astype(y.dtype)
+
+
+def winners(y, a, axis=None, keepdims=False, ties="split"):
+    """Which entries of `a` are the maximum (or minimum) `y`, and how many of them share its cotangent."""
+    top = y if keepdims or axis is None else np.expand_dims(y, axis)
+    won = (a == top) | ((a != a) & (top != top))
+    if ties == "first":
+        won = _first(won, axis)
+    elif ties not in ("split", "each"):
+        raise ValueError(f"ties={ties!r}: expected 'split', 'each' or 'first'")
+    count = np.ones_like(y) if ties == "each" else np.sum(won, axis=axis, keepdims=keepdims).astype(y.dtype)
+    return won, count
+
+
+def _first(won, axis):
+    """Keep only the first True along the axes."""
+    axes = axes_of(axis, won.ndim)
+    last = np.moveaxis(won, axes, range(-len(axes), 0)) if axes else won[..., None]
+    flat = last.reshape(*last.shape[: won.ndim - len(axes)], -1)
+    flat = flat & (np.cumsum(flat, axis=-1) == 1)
+    return np.moveaxis(flat.reshape(last.shape), range(-len(axes), 0), axes) if axes else flat[..., 0]
+
+
+def others(y, a, axis):
+    """For each entry of `a`, the product of all the other entries that its result multiplies."""
+    axes = axes_of(axis, len(a.shape))
+    if not axes:
+        return np.ones(a.shape, a.dtype)
+    if np.all(a != 0):
+        keep = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
+        return np.reshape(y, keep) / a
+    last = tuple(range(-len(axes), 0))
+    moved = np.moveaxis(a, axes, last)
+    flat = np.reshape(moved, (*moved.shape[: len(a.shape) - len(axes)], -1))
+    before, after = _products_before(flat), np.flip(_products_before(np.flip(flat, -1)), -1)
+    return np.moveaxis(np.reshape(before * after, moved.shape), last, axes)
+
+
+def _products_before(a):
+    """For each entry, the product of the entries before it on the last axis."""
+    one = np.ones((*a.shape[:-1], 1), a.dtype)
+    return np.cumprod(np.concatenate([one, a[..., :-1]], axis=-1), axis=-1)
+
+
+def cumprod_slope(g, y, a, axis):
+    """The cotangent of the input of a cumulative product; right with zeros too, where dividing by them is not."""
+    if axis is None:
+        return np.reshape(cumprod_slope(g, y, np.reshape(a, -1), 0), a.shape)
+    if np.all(a != 0):
+        return np.flip(np.cumsum(np.flip(g * y, axis), axis), axis) / a
+    g, a = np.moveaxis(g, axis, 0), np.moveaxis(a, axis, 0)
+    s = g[-1]
+    sums = [s]
+    for i in range(a.shape[0] - 1, 0, -1):  # s[i-1] = g[i-1] + a[i]·s[i]
+        s = g[i - 1] + a[i] * s
+        sums.append(s)
+    before = np.moveaxis(_products_before(np.moveaxis(a, 0, -1)), -1, 0)
+    return np.moveaxis(before * np.stack(sums[::-1]), 0, axis)
+
+
+def restore_axes(axes):
+    """The permutation that undoes `axes`."""
+    return None if axes is None else tuple(int(i) for i in np.argsort(axes_of(axes, len(axes))))
+
+
+def part(g, arrays, i, axis):
+    """The slice of `g` that array number `i` of a concatenation filled."""
+    if axis is None:
+        sizes = [math.prod(np.shape(a)) for a in arrays]
+        return np.reshape(g[sum(sizes[:i]) : sum(sizes[: i + 1])], np.shape(arrays[i]))
+    start = sum(np.shape(a)[axis] for a in arrays[:i])
+    (axis,) = axes_of(axis, len(g.shape))
+    return g[(slice(None),) * axis + (slice(start, start + arrays[i].shape[axis]),)]
+
+
+def is_basic(key):
+    """Whether an index is of slices and integers only: then no entry is read twice."""
+    keys = key if isinstance(key, tuple) else (key,)
+    return all(k is None or k is Ellipsis or isinstance(k, (int, np.integer, slice)) for k in keys)
+
+
+def index(a, key):
+    """``a[key]``."""
+    return a[key]
+
+
+def add_at(total, g, key):
+    """Add `g` to ``total[key]`` in place; an entry that the key names several times gets several shares."""
+    if is_basic(key):
+        total[key] += g
+    else:
+        np.add.at(total, key, g)
+
+
+@dispatched
+def put(g, shape, key):
+    """Zeros of this shape with `g` added at ``[key]``: the adjoint of reading ``[key]``."""
+    total = np.zeros(shape, g.dtype)
+    add_at(total, g, key)
+    return total
+
+
+@dispatched
+def astype(a, dtype):
+    """`a` in another dtype."""
+    return a.astype(dtype)

@@ -1,0 +1,129 @@
+"""What a rule is: the derivative of one NumPy function, one partial for each operand.
+
+A partial has the signature ``(g, y, *operands, **params)``: the cotangent of the output, the output, then the operands
+as the function got them, then the other arguments by name. It returns the cotangent of its operand, in that operand's
+shape. It is written with NumPy functions and operators only, so the same line runs on arrays, when gradients are
+constants, and on Tensors, when gradients must be differentiable themselves.
+"""
+
+import functools
+import inspect
+
+import numpy as np
+
+NOT_GIVEN = getattr(np, "_NoValue", inspect.Parameter.empty)
+RULES = {}  # NumPy function -> Rule
+COMPOSED = {}  # NumPy function -> the same function, written with functions that have rules
+VALUES = {}  # NumPy function that looks at values only, such as isnan -> whether its result is made a Tensor
+
+
+def identity(g, y, *operands, **params):
+    """The partial of a function that passes its cotangent on unchanged; `backward` then makes no call at all."""
+    return g
+
+
+def _is_elementwise(function):
+    return isinstance(function, np.ufunc) and function.signature is None
+
+
+def _is_identity(partial, pattern=(lambda g: g).__code__.co_code):
+    return getattr(getattr(partial, "__code__", None), "co_code", None) == pattern
+
+
+class Rule:
+    """The forward function and its partials.
+
+    `partials`: one for each operand, None where the function is not differentiable in that operand.
+    `each`: instead of `partials`, for functions of a sequence: a partial that gets the operand's position after `y`.
+    `elementwise`: operands of other shapes and dtypes are first broadcast and cast, by nodes of their own.
+    `save`: computes from ``(y, *operands, **params)``, at the forward, what the partials get as ``saved``.
+    `into`: adds a contribution to an existing array in place, for partials that are zero nearly everywhere.
+    """
+
+    __slots__ = ("name", "forward", "partials", "each", "elementwise", "save", "into", "differentiable", "params",
+                 "every", "reads", "_signature", "_frozen")  # fmt: skip
+
+    def __init__(self, forward, partials=(), *, each=None, elementwise=None, save=None, into=None, name=None,
+                 signature=None, differentiable=True):  # fmt: skip
+        self.forward, self.each, self.save, self.into = forward, each, save, into
+        self.name = name or forward.__name__
+        self.elementwise = _is_elementwise(forward) if elementwise is None else elementwise
+        self.differentiable = differentiable
+        self.partials = tuple(identity if _is_identity(p) else p for p in partials)
+        self.every = each is not None or None not in self.partials
+        self.reads = any(p is not identity for p in self.partials) or each is not None
+        self._signature, self._frozen = signature, None
+        partial = each or next((p for p in partials if p is not None), None)
+        self.params = _keywords(partial, skip=3 if each else 2 + len(self.partials)) if partial else ()
+
+    def __repr__(self):
+        return f"<rule of {self.name}>"
+
+    @property
+    def frozen(self):
+        """This rule without its partials: for results that have none, such as integers and products with 0."""
+        if self._frozen is None:
+            self._frozen = Rule(self.forward, name=self.name, differentiable=False)
+        return self._frozen
+
+    def partials_for(self, operands):
+        """The partials, one for each of these operands."""
+        return self.partials if self.each is None else _bind_positions(self.each, len(operands))
+
+    @property
+    def signature(self):
+        """The forward's signature, found at first use."""
+        if not isinstance(self._signature, inspect.Signature):
+            self._signature = signature_of(self.forward, self._signature)
+        return self._signature
+
+
+def signature_of(function, text=None):
+    """The signature of a NumPy function; `text` stands in where NumPy (before 2.4) does not tell it."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        if text is None:
+            raise
+        scope = {}
+        exec(f"def f({text}): pass", scope)  # the text is a literal of this package
+        return inspect.signature(scope["f"])
+
+
+def _keywords(partial, skip):
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = list(inspect.signature(partial).parameters.values())
+    return tuple(p.name for i, p in enumerate(parameters) if p.kind in kinds and (i >= skip or p.kind == kinds[1]))
+
+
+@functools.lru_cache(maxsize=None)
+def _bind_positions(each, n):
+    return tuple(lambda g, y, *xs, _i=i, **params: each(g, y, _i, *xs, **params) for i in range(n))
+
+
+def rule(forward, *partials, **options):
+    """Enter the rule of `forward` in the table: one partial for each operand."""
+    RULES[forward] = made = Rule(forward, partials, **options)
+    return made
+
+
+def nondifferentiable(*functions):
+    """Enter functions whose derivative is zero almost everywhere: recorded in graphs, never descended into."""
+    for function in functions:
+        RULES[function] = Rule(function, differentiable=False)
+
+
+def on_values(*functions, wrap=False):
+    """Enter functions that have no derivative to speak of: they are given the values, and record nothing."""
+    VALUES.update(dict.fromkeys(functions, wrap))
+
+
+def composed(*functions):
+    """Register a function written with NumPy functions that have rules of their own."""
+
+    def register(written):
+        for function in functions:
+            COMPOSED[function] = written
+        return written
+
+    return register

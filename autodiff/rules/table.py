@@ -1,0 +1,128 @@
+"""The table: every derivative the engine knows, one line for each partial.
+
+Read a line as: the function, then for each operand the cotangent it receives. See `rule.py` for the contract.
+To add a function, add its line here and its case in tests/cases.py.
+"""
+
+import numpy as np
+
+from .helpers import (
+    add_at, astype, cumprod_slope, expand, exponent_slope, fill, index, others, part, power_slope, put, restore_axes,
+    share_of_a, sinc_slope, sum_to, winners,
+)  # fmt: skip
+from .rule import nondifferentiable, on_values, rule
+
+LOG2, LOG10, DEGREE = float(np.log(2)), float(np.log(10)), float(np.pi / 180)
+
+# Arithmetic
+rule(np.add,         lambda g, y, a, b: g,                           lambda g, y, a, b: g)
+rule(np.subtract,    lambda g, y, a, b: g,                           lambda g, y, a, b: -g)
+rule(np.multiply,    lambda g, y, a, b: g * b,                       lambda g, y, a, b: g * a)
+rule(np.divide,      lambda g, y, a, b: g / b,                       lambda g, y, a, b: -g * y / b)
+rule(np.power,       lambda g, y, a, b: g * power_slope(a, b),       lambda g, y, a, b: g * exponent_slope(y, a, b))
+rule(np.float_power, lambda g, y, a, b: g * power_slope(a, b),       lambda g, y, a, b: g * exponent_slope(y, a, b))
+rule(np.remainder,   lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.floor_divide(a, b))
+rule(np.fmod,        lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.trunc(a / b))
+rule(np.negative,    lambda g, y, a: -g)
+rule(np.positive,    lambda g, y, a: g)
+rule(np.reciprocal,  lambda g, y, a: -g * y * y)
+rule(np.square,      lambda g, y, a: g * (2 * a))
+rule(np.sqrt,        lambda g, y, a: g / (2 * y))
+rule(np.cbrt,        lambda g, y, a: g / (3 * (y * y)))
+
+# Kinks: a valid subgradient everywhere, 0 at the kink of abs; maximum and minimum share a tie evenly
+rule(np.absolute,    lambda g, y, a: g * np.sign(a))
+rule(np.fabs,        lambda g, y, a: g * np.sign(a))
+rule(np.maximum,     lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
+rule(np.minimum,     lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
+rule(np.fmax,        lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
+rule(np.fmin,        lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
+rule(np.copysign,    lambda g, y, a, b: g * (np.sign(a) * np.copysign(1, b)),  None)
+
+# Exponentials and logarithms
+rule(np.exp,         lambda g, y, a: g * y)
+rule(np.exp2,        lambda g, y, a: g * (y * LOG2))
+rule(np.expm1,       lambda g, y, a: g * (y + 1))
+rule(np.log,         lambda g, y, a: g / a)
+rule(np.log2,        lambda g, y, a: g / (a * LOG2))
+rule(np.log10,       lambda g, y, a: g / (a * LOG10))
+rule(np.log1p,       lambda g, y, a: g / (1 + a))
+rule(np.logaddexp,   lambda g, y, a, b: g * np.exp(a - y),           lambda g, y, a, b: g * np.exp(b - y))
+rule(np.logaddexp2,  lambda g, y, a, b: g * np.exp2(a - y),          lambda g, y, a, b: g * np.exp2(b - y))
+
+# Trigonometric and hyperbolic functions
+rule(np.sin,         lambda g, y, a: g * np.cos(a))
+rule(np.cos,         lambda g, y, a: -g * np.sin(a))
+rule(np.tan,         lambda g, y, a: g * (1 + y * y))
+rule(np.arcsin,      lambda g, y, a: g / np.sqrt((1 - a) * (1 + a)))
+rule(np.arccos,      lambda g, y, a: -g / np.sqrt((1 - a) * (1 + a)))
+rule(np.arctan,      lambda g, y, a: g / (1 + a * a))
+rule(np.arctan2,     lambda g, y, a, b: g * (b / (a * a + b * b)),   lambda g, y, a, b: -g * (a / (a * a + b * b)))
+rule(np.hypot,       lambda g, y, a, b: g * (a / fill(y)),           lambda g, y, a, b: g * (b / fill(y)))
+rule(np.sinh,        lambda g, y, a: g * np.cosh(a))
+rule(np.cosh,        lambda g, y, a: g * np.sinh(a))
+rule(np.tanh,        lambda g, y, a: g * (1 - y * y))
+rule(np.arcsinh,     lambda g, y, a: g / np.hypot(a, 1))
+rule(np.arccosh,     lambda g, y, a: g / np.sqrt((a - 1) * (a + 1)))
+rule(np.arctanh,     lambda g, y, a: g / ((1 - a) * (1 + a)))
+rule(np.deg2rad,     lambda g, y, a: g * DEGREE)
+rule(np.radians,     lambda g, y, a: g * DEGREE)
+rule(np.rad2deg,     lambda g, y, a: g / DEGREE)
+rule(np.degrees,     lambda g, y, a: g / DEGREE)
+rule(np.sinc,        lambda g, y, a: g * sinc_slope(a), elementwise=True)
+
+# Choosing
+rule(np.where,       None,  lambda g, y, c, a, b: np.where(c, g, 0),  lambda g, y, c, a, b: np.where(c, 0, g),
+     elementwise=True, signature="condition, x, y")
+rule(np.nan_to_num,  lambda g, y, a, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(a), g, 0))
+nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.fix, np.sign, np.floor_divide, np.heaviside)
+
+# Reductions: the cotangent goes back over the axes that were reduced
+rule(np.sum,         lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims))
+rule(np.mean,        lambda g, y, a, axis=None, keepdims=False: expand(g * (y.size / max(a.size, 1)), a, axis, keepdims))
+rule(np.prod,        lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims) * others(y, a, axis))
+rule(np.max,         lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
+     expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
+rule(np.min,         lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
+     expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
+rule(np.var,         lambda g, y, a, axis=None, ddof=0, keepdims=False:
+     expand(g * (2 / (a.size / y.size - ddof)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
+rule(np.std,         lambda g, y, a, axis=None, ddof=0, keepdims=False:
+     expand(g / (fill(y) * (a.size / y.size - ddof)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
+rule(np.cumsum,      lambda g, y, a, axis=None: np.flip(np.cumsum(np.flip(g, axis), axis), axis).reshape(a.shape))
+rule(np.cumprod,     lambda g, y, a, axis=None: cumprod_slope(g, y, a, axis))
+
+# Shape: the same entries in other places
+rule(np.reshape,     lambda g, y, a, shape: np.reshape(g, a.shape), signature="a, shape, order='C', copy=None")
+rule(np.ravel,       lambda g, y, a: np.reshape(g, a.shape))
+rule(np.squeeze,     lambda g, y, a, axis=None: np.reshape(g, a.shape))
+rule(np.expand_dims, lambda g, y, a, axis: np.reshape(g, a.shape))
+rule(np.transpose,   lambda g, y, a, axes=None: np.transpose(g, restore_axes(axes)))
+rule(np.swapaxes,    lambda g, y, a, axis1, axis2: np.swapaxes(g, axis1, axis2))
+rule(np.moveaxis,    lambda g, y, a, source, destination: np.moveaxis(g, destination, source))
+rule(np.broadcast_to, lambda g, y, a, shape: sum_to(g, a.shape), name="broadcast")
+rule(np.flip,        lambda g, y, a, axis=None: np.flip(g, axis))
+rule(np.roll,        lambda g, y, a, shift, axis=None: np.roll(g, np.negative(shift), axis))
+rule(np.copy,        lambda g, y, a: g)
+rule(np.triu,        lambda g, y, a, k=0: np.triu(g, k))
+rule(np.tril,        lambda g, y, a, k=0: np.tril(g, k))
+rule(np.concatenate, each=lambda g, y, i, *xs, axis=0: part(g, xs, i, axis),
+     signature="arrays, axis=0, out=None, dtype=None, casting='same_kind'")
+rule(astype,         lambda g, y, a, dtype: g.astype(a.dtype))
+
+# Indexing: `index` reads entries, `put` writes them into zeros; each is the other's adjoint
+rule(index,          lambda g, y, a, key: put(g, a.shape, key), into=add_at)
+rule(put,            lambda g, y, a, shape, key: g[key])
+
+# Linear algebra
+rule(np.matmul,      lambda g, y, a, b: g @ b.mT,                    lambda g, y, a, b: a.mT @ g)
+
+# Functions that look at values only: predicates give plain arrays, positions give integer Tensors
+on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan, np.isinf, np.isfinite,
+          np.signbit, np.logical_and, np.logical_or, np.logical_not, np.logical_xor, np.isclose, np.allclose,
+          np.array_equal, np.array_equiv, np.any, np.all, np.shape, np.ndim, np.size, np.count_nonzero, np.iscomplexobj,
+          np.isrealobj, np.iscomplex, np.isreal, np.result_type, np.can_cast, np.min_scalar_type, np.may_share_memory,
+          np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.array_repr, np.array_str, np.array2string,
+          np.isposinf, np.isneginf, np.isin, np.save, np.savez, np.savetxt)  # fmt: skip
+on_values(np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted,
+          np.digitize, np.nanargmax, np.nanargmin, np.lexsort, wrap=True)  # fmt: skip

@@ -1,0 +1,221 @@
+"""Tensor and Var: values that remember how they were computed, and that NumPy's own functions work on."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Iterable
+
+import numpy as np
+
+from .backward import backward
+from .gradstore import GradStore
+from .graph import PATH, Node, is_floating
+from .recording import (
+    NO_PARAMS, REDUCTIONS, NoRuleError, apply, as_operand, call, constant, frozen_key, init_leaf, new_id, value_of,
+)  # fmt: skip
+from .rules import RULES, index
+
+
+class Tensor(Node):
+    """An array that takes part in graphs; by itself a constant. NumPy's functions and operators work on it.
+
+    `data`: a number, a sequence or an array, of any shape and of floating, integer or boolean dtype. It is copied, and
+    the value never changes. `dtype`: converts. `name`: what messages and drawings call it.
+    TypeError for complex numbers, text and objects, and for sequences with tracked tensors (use `np.stack`).
+
+    >>> import numpy as np, autodiff as ad
+    >>> k = ad.Tensor([10.0, 20.0])
+    >>> np.sqrt(k * k), k.shape, k.tracked
+    (Tensor([10., 20.]), (2,), False)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data, dtype=None, name: str | None = None):
+        array = np.array(value_of(data), dtype=dtype, subok=False)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{type(self).__name__} takes floating, integer or boolean data, got {array.dtype}"
+                            + (": complex numbers are not supported" if array.dtype.kind == "c" else ""))  # fmt: skip
+        init_leaf(self, array)
+        self._name = name
+
+    # What it is
+
+    shape = property(lambda self: self._shape, doc="The lengths of the axes.")
+    ndim = property(lambda self: len(self._shape), doc="The number of axes.")
+    dtype = property(lambda self: self._data.dtype, doc="The type of the entries.")
+    size = property(lambda self: self._data.size, doc="The number of entries.")
+    id = property(lambda self: self._id, doc="A number of its own: younger tensors have larger ones.")
+    name = property(lambda self: getattr(self, "_name", None), doc="The name it was given, or None.")
+    T = property(lambda self: np.transpose(self), doc="All axes in reverse order.")
+    mT = property(lambda self: np.swapaxes(self, -1, -2), doc="The last two axes swapped.")
+    device = property(lambda self: "cpu", doc="Where the value is: always the CPU.")
+
+    @property
+    def data(self) -> np.ndarray:
+        """The value, as a read-only array that shares the tensor's memory."""
+        if self._data.flags.writeable:
+            self._data.setflags(write=False)
+        return self._data
+
+    def item(self) -> float | int | bool:
+        """The value of a tensor of size 1, as a Python number."""
+        return self._data.item()
+
+    def backward(self, cotangent=None, *, wrt: Iterable[Tensor] | None = None, keep: Iterable[Tensor] = (),
+                 detach: str = "all", strong_zero: bool = False) -> GradStore:  # fmt: skip
+        """The gradients of this tensor with respect to what it was computed from, as a `GradStore`.
+
+        `cotangent`: what each entry counts, an array or Tensor of this tensor's shape and dtype; ones when left out, so
+        the gradients are those of the sum of the entries. `wrt`: exactly these tensors and nothing else; when left out,
+        every Var reached and every plain Tensor that is a direct input of a visited op. `keep`: interior nodes whose
+        gradients stay in the store. `detach`: which gradients are constants: "all" of them; those "taken" out of the
+        store, as candle does; or "none", and gradients of gradients are right to any order. `strong_zero`: an entry
+        with cotangent exactly 0 contributes exactly 0, where IEEE arithmetic makes 0·∞ a NaN.
+        Reads the graph and changes nothing: a second call gives an equal store. TypeError for integer tensors and a
+        wrong dtype, ValueError for a wrong shape, `StaleGraphError` after a `set`.
+
+        >>> import autodiff as ad
+        >>> x, y = ad.Var(3.0), ad.Var(2.0)
+        >>> grads = ((x * y + x) ** 2).backward()
+        >>> grads[x], grads[y]
+        (Tensor(54.), Tensor(54.))
+        """
+        return backward(self, cotangent, wrt=wrt, keep=keep, detach=detach, strong_zero=strong_zero)
+
+    def detach(self) -> Tensor:
+        """The same value in the same memory, without history: a constant with an id of its own."""
+        result = constant(self._data)
+        result._source = weakref.ref(self)
+        return result
+
+    def to_device(self, device: str) -> Tensor:
+        """This tensor: there is only the CPU."""
+        if device != "cpu":
+            raise ValueError(f"device {device!r}: there is only 'cpu'")
+        return self
+
+    # NumPy's protocols (NEP 13 and NEP 18)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if "out" in kwargs:
+            raise TypeError(f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never change and "
+                            "the history would be lost. Use the result, or .data for its plain value")  # fmt: skip
+        if method == "reduce" and ufunc in REDUCTIONS:
+            return call(REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs})
+        if method != "__call__":
+            raise NoRuleError(f"np.{ufunc.__name__}.{method} has no rule; call np.{ufunc.__name__} itself"
+                              + (", np.cumsum or np.cumprod" if method == "accumulate" else ""))  # fmt: skip
+        dtype = kwargs.pop("dtype", None)
+        if dtype is not None:
+            inputs = tuple(as_operand(x).astype(dtype) for x in inputs)
+        if any(value is not True for value in kwargs.values()):
+            raise NoRuleError(f"np.{ufunc.__name__} with {', '.join(kwargs)}= has no rule; np.where chooses entries")
+        return call(ufunc, inputs, NO_PARAMS)
+
+    def __array_function__(self, function, types, args, kwargs):
+        if not all(issubclass(t, (Tensor, np.ndarray)) for t in types):
+            return NotImplemented
+        return call(function, args, kwargs)
+
+    def __array__(self, dtype=None, copy=None):
+        self._refuse_if_tracked("turned into a plain array")
+        return np.array(self.data, dtype=dtype, copy=copy)
+
+    def _refuse_if_tracked(self, what: str) -> None:
+        if self.tracked:
+            raise TypeError(f"{self.label} is tracked and can't be {what}: its history would be lost. Use a NumPy "
+                            "function on it (np.stack for a list of tensors), .data or .item() for the plain value, "
+                            "or .detach() for a constant Tensor")  # fmt: skip
+
+    def __float__(self):
+        self._refuse_if_tracked("turned into a Python number")
+        return float(self.item())
+
+    def __int__(self):
+        self._refuse_if_tracked("turned into a Python number")
+        return int(self.item())
+
+    def __index__(self):
+        self._refuse_if_tracked("used as an index")
+        return self._data.__index__()
+
+    def __bool__(self):
+        return bool(self._data)
+
+    def __len__(self):
+        return len(self._data)
+
+    def __iter__(self):
+        if not self._shape:
+            raise TypeError("iteration over a 0-d Tensor")
+        return (self[i] for i in range(self._shape[0]))
+
+    def __contains__(self, value):
+        return bool((self == value).any())
+
+    def __getitem__(self, key):
+        key = frozen_key(key)
+        return apply(RULES[index], (self,), {"key": key})
+
+    def __setitem__(self, key, value):
+        raise TypeError(f"{self.label} can't be written to: values never change. Build a new tensor with np.where, "
+                        "np.concatenate or ad.slice_scatter; give a Var a new value with .set")  # fmt: skip
+
+    __hash__ = object.__hash__
+
+    def __repr__(self):
+        kind = type(self).__name__
+        text = np.array2string(self._data, separator=", ", prefix=kind + "(")
+        extras = [] if self.dtype in (np.float64, np.int64, np.bool_) else [f"dtype={self.dtype}"]
+        extras += [f"name={self.name!r}"] if self.name else []
+        extras += [f"op={self._rule.name}"] if self._rule else []
+        return f"{kind}({', '.join([text, *extras])})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return format(self.item(), spec) if spec else str(self)
+
+    def __reduce__(self):
+        self._refuse_if_tracked("copied or pickled") if self._rule else None
+        return type(self), (self._data, None, self.name)
+
+
+class Var(Tensor):
+    """A Tensor to differentiate with respect to: a leaf of graphs. Floating dtypes only.
+
+    `data`: a number, sequence or array; Python floats become float64, arrays keep their dtype. `dtype`: converts.
+    TypeError when the data is not floating.
+
+    >>> import autodiff as ad
+    >>> x = ad.Var([1.0, 2.0], name="x")
+    >>> (x * x).sum().backward()[x]
+    Tensor([2., 4.])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data, dtype=None, name: str | None = None):
+        super().__init__(data, dtype, name)
+        if not is_floating(self.dtype):
+            raise TypeError(f"Var {'' if name is None else repr(name) + ' '}needs floating data, got {self.dtype}: only "
+                            "floating numbers can be differentiated. Write 3.0 for 3, or pass dtype=float")  # fmt: skip
+        self._role, self._sets = PATH, ()
+
+    def set(self, value) -> None:
+        """Give it a new value of the same shape and dtype. Graphs recorded before become stale.
+
+        ValueError for another shape, TypeError for another dtype; then nothing changes.
+        """
+        array = np.array(value._data if isinstance(value, Node) else value, subok=False)
+        if array.dtype != self.dtype and not isinstance(value, (Node, np.ndarray, np.generic)):
+            array = array.astype(self.dtype, casting="same_kind" if array.dtype.kind == "f" else "safe")
+        if array.shape != self._shape:
+            raise ValueError(f"{self.label} can't be set to a value of shape {array.shape}: the shape must stay")
+        if array.dtype != self.dtype:
+            raise TypeError(f"{self.label} holds {self.dtype} and can't be set to {array.dtype}: the dtype must stay")
+        self._data, self._sets = array, (*self._sets, new_id())
+
+
+Node.kind = Tensor
