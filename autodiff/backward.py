@@ -71,29 +71,26 @@ def _propagate(order, slots, needed, stay, detach, strong_zero) -> None:
     Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
     """
-    arrays = detach == "all"
-    detecting = _detecting.get()
+    arrays, detecting = detach == "all", _detecting.get()
     owned = set()  # nodes whose slot holds a sum
     for node in order:
         rule = node._rule
-        g = slots.get(node)
-        if rule is None or g is None:  # a leaf keeps its gradient; None: every rule on the way said "no gradient"
+        if rule is None:  # a leaf keeps its gradient
             continue
-        if node not in stay:
-            del slots[node]
+        g = slots.pop(node, None)
+        if g is None:  # every rule on the way here said "no gradient"
+            continue
+        if node in stay:
+            slots[node] = g
         if detach == "taken":
             g = g.detach()
         inputs, params = node._inputs, node._params
-        if arrays:
-            y = node._data
-            operands = [t._data if isinstance(t, Node) else t for t in inputs] if rule.reads else inputs
-        else:
-            y, operands = node, inputs
-        for partial, t in zip(rule.partials_for(inputs), inputs):
+        y, operands = (node._data, node._values) if arrays else (node, inputs)
+        for partial, t in zip(rule.partials or rule.partials_for(inputs), inputs):
             if partial is None or not isinstance(t, Node) or not (t._role if needed is None else t in needed):
                 continue
             total = slots.get(t)
-            if arrays and rule.into is not None and not detecting:
+            if rule.into is not None and arrays and not detecting:
                 if t not in owned:
                     total = slots[t] = np.zeros(t._shape, t._data.dtype) if total is None else total.copy()
                     owned.add(t)

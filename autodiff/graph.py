@@ -44,8 +44,10 @@ class Op:
 class Node:
     """A value, and the rule and inputs it was computed with. `Tensor` adds everything that NumPy users see."""
 
-    __slots__ = ("_data", "_shape", "_rule", "_inputs", "_params", "_id", "_role", "_name", "_source", "_sets",
-                 "__weakref__")  # fmt: skip
+    # _values: what the forward got, the inputs' arrays; _source: on a detached leaf, a weak reference to the original;
+    # _sets: on a Var, the ids that were next when it was set. _name and _source may be missing.
+    __slots__ = ("_data", "_shape", "_rule", "_inputs", "_values", "_params", "_id", "_role", "_name", "_source",
+                 "_sets", "__weakref__")  # fmt: skip
 
     kind = None  # the class of results: Tensor puts itself here, so that the layers below it need not import it
 
@@ -107,9 +109,14 @@ def reachable(root: Node, everything: bool, stale_ok: bool = False) -> list[Node
     """Every node on a differentiable path to a Var, users first; with `everything`, to a plain tensor as well."""
     if not everything and root._role != PATH:
         return []
-    found, seen = [root], {root}
+    found, seen, tensor = [root], {root}, Node.kind
     for node in found:  # grows while we walk it
-        for t in differentiable_inputs(node):
+        rule = node._rule
+        if rule is None:
+            continue
+        for t in node._inputs if rule.every else differentiable_inputs(node):
+            if not isinstance(t, tensor):
+                continue
             if t._role == PATH:
                 if t._rule is None and t._sets and node._id < t._sets[-1] and not stale_ok:
                     raise _stale(node, t)

@@ -18,19 +18,23 @@ def _binary(ufunc):
         # The two common cases are written out; `apply` gives the same results and handles all others.
         cls = other.__class__
         if cls is Tensor or cls is Var:
+            a, b = self._data, other._data
             if (
-                (self._role == PATH or other._role == PATH)
-                and (other is self or other._shape == self._shape and other._data.dtype is self._data.dtype)
-                and rule.save is None
+                (other is self or self._shape == other._shape and a.dtype is b.dtype)
+                and (self._role == PATH or other._role == PATH)
                 and recording.get()
             ):
-                return record(rule, ufunc(self._data, other._data), (self, other), NO_PARAMS, PATH)
+                return record(rule, ufunc(a, b), (self, other), (a, b))
         elif cls is float or cls is int:
-            if self._role == PATH and rule.save is None and not (multiplies and other == 0) and recording.get():
-                return record(rule, ufunc(self._data, other), (self, other), NO_PARAMS, PATH)
+            if self._role == PATH and not (multiplies and other == 0) and recording.get():
+                a = self._data
+                return record(rule, ufunc(a, other), (self, other), (a, other))
         elif not isinstance(other, (np.ndarray, np.generic, bool, list, tuple)):
             return NotImplemented
         return apply(rule, (self, other))
+
+    if not rule.plain:
+        operator = lambda self, other: apply(rule, (self, other))  # noqa: E731
 
     def reflected(self, other):
         if isinstance(other, (np.ndarray, np.generic, int, float, list, tuple)):

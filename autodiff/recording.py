@@ -46,8 +46,8 @@ def no_grad():
 
 def init_leaf(t: Node, array: np.ndarray) -> None:
     """Make `t` a leaf without history."""
-    t._data, t._shape, t._rule, t._inputs, t._params, t._id = array, array.shape, None, (), NO_PARAMS, new_id()
-    t._role = SLOT if is_floating(array.dtype) else CUT
+    t._data, t._shape, t._id, t._role = array, array.shape, new_id(), SLOT if is_floating(array.dtype) else CUT
+    t._rule, t._inputs, t._values, t._params = None, (), (), NO_PARAMS
 
 
 def constant(value) -> Node:
@@ -58,15 +58,21 @@ def constant(value) -> Node:
 
 
 _new = object.__new__
-Node.wrap = staticmethod(constant)
 
 
-def record(rule: Rule, value, inputs: tuple, params: dict, role: int) -> Node:
+def record(rule: Rule, value, inputs: tuple, values: tuple, params: dict = NO_PARAMS, role: int = PATH) -> Node:
+    """A Tensor that remembers that `rule` made it of `inputs`, whose arrays are `values`."""
     t = _new(Node.kind)
     if value.__class__ is not np.ndarray:
         value = np.asarray(value)
-    t._data, t._shape, t._rule, t._inputs, t._params, t._id, t._role = (
-        value, value.shape, rule, inputs, params, new_id(), role)  # fmt: skip
+    t._data = value
+    t._shape = value.shape
+    t._rule = rule
+    t._inputs = inputs
+    t._values = values
+    t._params = params
+    t._id = new_id()
+    t._role = role
     return t
 
 
@@ -76,31 +82,37 @@ def apply(rule: Rule, operands: tuple, params: dict = NO_PARAMS, options: dict =
     `params` go to the forward and to the partials, `options` to the partials alone.
     """
     operands = tuple([t if isinstance(t, Node) else as_operand(t) for t in operands])
-    arrays = [t._data if isinstance(t, Node) else t for t in operands]
-    value = rule.forward(*arrays, **params) if rule.each is None else rule.forward(arrays, **params)
+    values = tuple([t._data if isinstance(t, Node) else t for t in operands])
+    value = rule.forward(*values, **params) if rule.each is None else rule.forward(values, **params)
     if value.dtype.kind == "c":
         raise TypeError(f"{rule.name} gave complex numbers, which are not supported")
     if not recording.get() or not any([isinstance(t, Node) and t.tracked for t in operands]):
         return constant(value)
-    if rule.elementwise:
-        operands = tuple([_aligned(t, value) if isinstance(t, Node) and t._role else t for t in operands])
-    if not is_floating(value.dtype) or rule.forward is np.multiply and any(_is_zero(t) for t in operands):
+    if not is_floating(value.dtype) or rule.forward is np.multiply and any([_is_zero(t) for t in operands]):
         rule = rule.frozen
-    partials = rule.partials_for(operands) if rule.differentiable else ()
-    leads = any([p is not None and isinstance(t, Node) and t._role == PATH for p, t in zip(partials, operands)])
+    partials = rule.partials_for(operands) if rule.differentiable else (None,) * len(operands)
+    inputs = tuple([_input(t, p, rule, value) for t, p in zip(operands, partials)])
+    leads = any([p is not None and isinstance(t, Node) and t._role == PATH for t, p in zip(inputs, partials)])
     if rule.save is not None:
-        options = {**options, "saved": rule.save(value, *arrays, **params, **options)}
-    operands = tuple([t.copy() if isinstance(t, np.ndarray) and t.flags.writeable else t for t in operands])
-    return record(rule, value, operands, {**params, **options} if options else params, PATH if leads else CUT)
+        options = {**options, "saved": rule.save(value, *values, **params, **options)}
+    values = tuple([t._data if isinstance(t, Node) else t for t in inputs])
+    return record(rule, value, inputs, values, {**params, **options} if options else params, PATH if leads else CUT)
+
+
+def _input(t, partial, rule: Rule, value: np.ndarray):
+    """The operand as the graph keeps it: an array as a copy that nobody can write to, a node in the result's shape."""
+    if isinstance(t, np.ndarray):
+        return t.copy() if t.flags.writeable else t
+    return _aligned(t, value) if rule.elementwise and partial is not None and isinstance(t, Node) and t._role else t
 
 
 def _aligned(t: Node, value: np.ndarray) -> Node:
     """`t` cast and broadcast to the dtype and shape of the result, by nodes of their own, plain tensors too."""
     if t._data.dtype != value.dtype:
-        t = record(RULES[astype], t._data.astype(value.dtype), (t,), {"dtype": value.dtype}, PATH)
+        t = record(RULES[astype], t._data.astype(value.dtype), (t,), (t._data,), {"dtype": value.dtype})
     if t._shape != value.shape:
-        shape = value.shape
-        t = record(RULES[np.broadcast_to], np.broadcast_to(t._data, shape), (t,), {"shape": shape}, PATH)
+        wide = np.broadcast_to(t._data, value.shape)
+        t = record(RULES[np.broadcast_to], wide, (t,), (t._data,), {"shape": value.shape})
     return t
 
 

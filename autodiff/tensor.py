@@ -11,7 +11,8 @@ from .backward import backward
 from .gradstore import GradStore
 from .graph import PATH, Node, is_floating
 from .recording import (
-    NO_PARAMS, REDUCTIONS, NoRuleError, apply, as_operand, call, constant, frozen_key, init_leaf, new_id, value_of,
+    NO_PARAMS, REDUCTIONS, NoRuleError, apply, as_operand, call, constant, frozen_key, init_leaf, new_id, record,
+    recording, value_of,
 )  # fmt: skip
 from .rules import RULES, index
 
@@ -98,6 +99,10 @@ class Tensor(Node):
     # NumPy's protocols (NEP 13 and NEP 18)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if self._role == PATH and len(inputs) == 1 and not kwargs and method == "__call__":
+            rule = RULES.get(ufunc)
+            if rule is not None and rule.plain and recording.get():  # the common case; `apply` gives the same
+                return record(rule, ufunc(self._data), inputs, (self._data,))
         if "out" in kwargs:
             raise TypeError(f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never change and "
                             "the history would be lost. Use the result, or .data for its plain value")  # fmt: skip

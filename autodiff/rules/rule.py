@@ -41,7 +41,7 @@ class Rule:
     """
 
     __slots__ = ("name", "forward", "partials", "each", "elementwise", "save", "into", "differentiable", "params",
-                 "every", "reads", "_signature", "_frozen")  # fmt: skip
+                 "every", "plain", "reads", "_signature", "_frozen")  # fmt: skip
 
     def __init__(self, forward, partials=(), *, each=None, elementwise=None, save=None, into=None, name=None,
                  signature=None, differentiable=True):  # fmt: skip
@@ -50,8 +50,9 @@ class Rule:
         self.elementwise = _is_elementwise(forward) if elementwise is None else elementwise
         self.differentiable = differentiable
         self.partials = tuple(identity if _is_identity(p) else p for p in partials)
-        self.every = each is not None or None not in self.partials
+        self.every = differentiable and (each is not None or None not in self.partials)
         self.reads = any(p is not identity for p in self.partials) or each is not None
+        self.plain = self.every and each is None and save is None and into is None
         self._signature, self._frozen = signature, None
         partial = each or next((p for p in partials if p is not None), None)
         self.params = _keywords(partial, skip=3 if each else 2 + len(self.partials)) if partial else ()
