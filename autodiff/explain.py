@@ -23,27 +23,25 @@ def why_missing(root, wrt, tensor: Node) -> str:
 
 def _why_unreached(root: Node, tensor: Node) -> str:
     """Walk every edge, also those a backward pass prunes, and say what stands between `root` and `tensor`."""
-    seen, todo, cuts, detached = {root}, [root], [], []
+    barriers, todo, detached = {root: None}, [root], None
     for node in todo:
+        barrier = barriers[node]
         open_to = set(differentiable_inputs(node))
-        source = getattr(node, "_source", None)
         below = [t for t in node._inputs if isinstance(t, Node)]
+        source = getattr(node, "_source", None)
         if source is not None:
-            detached.append(node)
+            detached = detached or node
+            barrier = barrier or f"it is behind a detach: {node.label} was cut off from what it was computed from."
             below = [t for t in (source(),) if t is not None]
-        elif below and (node._role == CUT or not open_to.issuperset(below)):
-            cuts.append(node)
         for t in below:
-            if t not in seen:
-                seen.add(t)
+            if t not in barriers:
+                closed = source is None and t not in open_to or node._role == CUT and node._rule is not None
+                pruned = f"it is only reached through {node.label}, whose derivative is zero or undefined: pruned."
+                barriers[t] = barrier or (pruned if closed else None)
                 todo.append(t)
-    if tensor in seen:
-        if detached:
-            return f"it is behind a detach: {detached[0].label} was cut off from what it was computed from."
-        if cuts:
-            return f"it is only reached through {cuts[0].label}, whose derivative is zero or undefined: pruned."
-        return "it was reached by no differentiable path."
-    if detached:
-        return (f"it is not reached. The graph contains a detach, {detached[0].label}; if it was computed from this "
+    if tensor in barriers:
+        return barriers[tensor] or "it was reached, but no rule on the way gave it a gradient."
+    if detached is not None:
+        return (f"it is not reached. The graph contains a detach, {detached.label}; if it was computed from this "
                 "tensor, that is where the gradient stops.")  # fmt: skip
     return f"it is not part of the graph of {root.label}."

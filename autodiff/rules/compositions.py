@@ -5,6 +5,7 @@ Each has the arguments of NumPy's function that make sense here; an argument it 
 
 import numpy as np
 
+from . import table  # noqa: F401  the loop at the end asks which functions have rules
 from .helpers import astype, axes_of
 from .rule import COMPOSED, NOT_GIVEN, RULES, composed
 
