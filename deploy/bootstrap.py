@@ -156,7 +156,8 @@ def make_venv(venv):
 def pip_install(venv, *arguments):
     log = os.path.join(venv, LOG)
     start = os.path.getsize(log) if os.path.exists(log) else 0
-    options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    # Only when it tries again does pip say that there is no network.
+    options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--retries", "3"]
     if logged([python_of(venv), "-m", "pip", "install"] + options + list(arguments), log) == 0:
         return
     with open(log, errors="replace") as stream:

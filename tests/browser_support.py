@@ -1,0 +1,149 @@
+"""JupyterLab on this machine alone, served to a headless Chromium: the fixtures of the browser tests.
+
+AUTODIFF_CHROMIUM names the browser when it is not on the PATH; AUTODIFF_ARTIFACTS is the folder for screenshots.
+"""
+
+import functools
+import importlib.util
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+START_SECONDS = 90
+
+# Nothing here may ask the network, and a container offers neither a sandbox nor a graphics card.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+# All cells stay in the page, so that a test can look at each; and JupyterLab asks nobody for news.
+SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "docmanager-extension/plugin": {"autosave": False},
+}
+
+
+@functools.cache
+def chromium():
+    named = os.environ.get("AUTODIFF_CHROMIUM")
+    return named or next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+def missing():
+    """Why the browser tests cannot run here, or None."""
+    for module in ("playwright", "pytest_playwright"):
+        if importlib.util.find_spec(module) is None:
+            return f"{module} is not installed: python deploy/bootstrap.py browser"
+    if chromium() is None:
+        return "no Chromium on the PATH: install one, or name it in AUTODIFF_CHROMIUM"
+    return None
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args):
+    arguments = [*browser_type_launch_args.get("args", []), *CHROMIUM_FLAGS]
+    return {**browser_type_launch_args, "executable_path": chromium(), "args": arguments}
+
+
+@pytest.fixture(scope="session")
+def browser_context_args(browser_context_args):
+    return {**browser_context_args, "viewport": {"width": 1280, "height": 900}}
+
+
+@pytest.fixture(scope="session")
+def picture(request):
+    """picture(page, name): a screenshot for people to look at."""
+    folder = pathlib.Path(os.environ.get("AUTODIFF_ARTIFACTS") or ROOT / ".artifacts")
+    folder.mkdir(parents=True, exist_ok=True)
+    return lambda page, name: page.screenshot(path=folder / f"{name}.png")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """Address and token of a JupyterLab that serves a copy of the course, with a home and settings of its own."""
+    folder = tmp_path_factory.mktemp("lab")
+    served = folder / "served"
+    for name in ("notebooks", "exercises", "solutions"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, served / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    settings = folder / "settings"
+    for name, values in SETTINGS.items():
+        path = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    environment = dict(os.environ)
+    for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        environment[name] = str(folder / name.lower())
+        (folder / name.lower()).mkdir()
+    token = secrets.token_hex(16)
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"),
+        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={served}"),
+        *(f"--LabApp.user_settings_dir={settings}", f"--LabApp.workspaces_dir={folder / 'workspaces'}"),
+        *("--LabApp.expose_app_in_browser=True", "--LabApp.news_url=", "--ServerApp.allow_origin="),
+        *(["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
+    ]
+    log = folder / "server.log"
+    with open(log, "wb") as stream:
+        server = subprocess.Popen(
+            command, cwd=served, env=environment, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        wait_until_up(server, f"{address}/api/status?token={token}", log)
+        yield lambda path: f"{address}/lab/tree/{path}?token={token}"
+    finally:
+        stop(server)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until_up(server, address, log):
+    # A proxy set for the machine must not be asked for a loopback address.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            with opener.open(address, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def stop(server):
+    """End the server and the kernels it started."""
+    server.terminate()
+    try:
+        server.wait(timeout=15)
+    except subprocess.TimeoutExpired:
+        if hasattr(os, "killpg"):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.kill()
+        server.wait(timeout=15)

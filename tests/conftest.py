@@ -1,0 +1,48 @@
+"""Parts of the suite that need more than `make test` installs: skipped with a reason, or required by AUTODIFF_REQUIRE.
+
+AUTODIFF_REQUIRE=torch,browser (as CI sets it) makes a missing part an error, and a skip of a test marked so a failure.
+"""
+
+import importlib.util
+import os
+
+import browser_support
+import pytest
+from browser_support import browser_context_args, browser_type_launch_args, lab, picture  # noqa: F401  fixtures
+
+
+def missing_torch():
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch is not installed: python deploy/bootstrap.py bench"
+    return None
+
+
+OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing}
+
+
+def required():
+    return {name.strip() for name in os.environ.get("AUTODIFF_REQUIRE", "").split(",") if name.strip()}
+
+
+def pytest_configure():
+    for name in sorted(required()):
+        if name not in OPTIONAL:
+            raise pytest.UsageError(f"AUTODIFF_REQUIRE names {name!r}; it knows {', '.join(OPTIONAL)}.")
+        if reason := OPTIONAL[name]():
+            raise pytest.UsageError(f"AUTODIFF_REQUIRE asks for {name}, but: {reason}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    for name, missing in OPTIONAL.items():
+        if item.get_closest_marker(name) and (reason := missing()):
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.skipped and any(item.get_closest_marker(name) for name in required()):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, although AUTODIFF_REQUIRE asks for it: {report.longrepr}"
+    return report

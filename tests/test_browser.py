@@ -1,0 +1,95 @@
+"""The first thing a newcomer does, in a real browser: open lesson 01, run all its cells, step the backward pass."""
+
+import re
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+LESSON = "notebooks/01_the_shared_node.ipynb"
+START_MILLISECONDS = 90_000
+RUN_MILLISECONDS = 120_000
+
+# Read from JupyterLab's own model: a cell that is off screen is not in the page.
+STATE = """() => {
+    const panel = window.jupyterapp?.shell.currentWidget;
+    const model = panel?.content?.model;
+    if (!model) return null;
+    const cells = Array.from(model.cells).filter(cell => cell.type === 'code');
+    return {
+        kernel: panel.sessionContext?.session?.kernel?.status ?? 'none',
+        cells: cells.map(cell => ({
+            source: cell.sharedModel.getSource(),
+            count: cell.executionCount,
+            pending: cell.executionState !== undefined && cell.executionState !== 'idle',
+            raises: (cell.getMetadata('tags') ?? []).includes('raises-exception'),
+            outputs: cell.outputs.toJSON(),
+        })),
+    };
+}"""
+
+IDLE = f"() => ({STATE})()?.kernel === 'idle'"
+ALL_RUN = f"""() => {{
+    const state = ({STATE})();
+    return state?.kernel === 'idle' && state.cells.length > 0
+        && state.cells.every(cell => cell.source.trim() === '' || (cell.count !== null && !cell.pending));
+}}"""
+
+
+@pytest.fixture
+def lesson(page, lab):
+    """Lesson 01, opened with empty outputs and run by the menu: the page."""
+    page.goto(lab(LESSON))
+    page.wait_for_function(IDLE, timeout=START_MILLISECONDS)
+    menu(page, "Edit", "Clear Outputs of All Cells")
+    state = page.evaluate(STATE)
+    assert state["cells"] and all(not cell["outputs"] for cell in state["cells"])
+    menu(page, "Run", "Run All Cells")
+    page.wait_for_function(ALL_RUN, timeout=RUN_MILLISECONDS)
+    return page
+
+
+def menu(page, name, entry):
+    page.get_by_role("menubar").get_by_role("menuitem", name=name, exact=True).click()
+    page.get_by_role("menuitem", name=entry, exact=True).click()
+
+
+def test_lesson_01_runs_shows_its_graph_and_steps(lesson, picture):
+    state = lesson.evaluate(STATE)
+    failed = [
+        (cell["source"], output["ename"], output["evalue"])
+        for cell in state["cells"]
+        for output in cell["outputs"]
+        if output["output_type"] == "error" and not cell["raises"]
+    ]
+    assert not failed
+    unrendered = [cell["source"] for cell in state["cells"] for output in cell["outputs"] if is_bare_widget(output)]
+    assert not unrendered, "a widget without a static form beside it"
+
+    drawings = lesson.locator(".jp-OutputArea-output").locator("svg:visible, .jp-RenderedSVG img:visible")
+    drawings.first.wait_for(timeout=START_MILLISECONDS)
+    drawings.first.scroll_into_view_if_needed()
+    box = drawings.first.bounding_box()
+    assert box["width"] > 100 and box["height"] > 50
+    picture(lesson, "lesson01-graph")
+
+    forward = lesson.get_by_role("button", name=re.compile("next step", re.IGNORECASE)).first
+    forward.wait_for(timeout=START_MILLISECONDS)
+    forward.scroll_into_view_if_needed()
+    stepper = lesson.locator(".jp-OutputArea-child").filter(has=forward).last
+    seen = [stepper.inner_html()]
+    picture(lesson, "lesson01-step0")
+    for step in (1, 2, 3):
+        forward.click()
+        lesson.wait_for_function(
+            "([node, before]) => node.innerHTML !== before", arg=[stepper.element_handle(), seen[-1]], timeout=20_000
+        )
+        lesson.wait_for_timeout(300)
+        seen.append(stepper.inner_html())
+        picture(lesson, f"lesson01-step{step}")
+    assert len(set(seen)) == len(seen)
+
+
+def is_bare_widget(output):
+    data = output.get("data", {})
+    return "application/vnd.jupyter.widget-view+json" in data and len(data) == 1
