@@ -189,7 +189,7 @@ def test_the_rules_and_the_scalar_engine_import_nothing_beyond_their_own():
 
 
 def imports_of(path):
-    """(line, layer) for each import of a part of autodiff, late ones too; the package itself counts as its top layer."""
+    """(line, layer) for each import of a part of autodiff, late ones too; the package itself counts as a high layer."""
     package = ("autodiff", *path.relative_to(ENGINE).parts[:-1])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
