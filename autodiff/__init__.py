@@ -9,3 +9,14 @@ from .tensor import Tensor, Var
 
 __version__ = "0.1.0"
 __all__ = ["GradStore", "NoRuleError", "StaleGraphError", "Tensor", "Var", "detect_nonfinite", "no_grad", "sorted_nodes"]
+
+_LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets"}  # name -> the module it comes from
+
+
+def __getattr__(name):
+    # Drawing and stepping need packages of their own, so they are imported when first asked for.
+    if name not in _LATER:
+        raise AttributeError(f"module 'autodiff' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)
