@@ -151,7 +151,8 @@ def frozen_key(key):
     if isinstance(key, Node):
         return key._data
     if isinstance(key, (list, np.ndarray)):
-        return np.array(value_of(key))
+        key = np.array(value_of(key))
+        return key if key.size else key.astype(bool if key.dtype == bool else np.intp)
     if isinstance(key, slice) and any(isinstance(k, Node) for k in (key.start, key.stop, key.step)):
         return slice(*(k.item() if isinstance(k, Node) else k for k in (key.start, key.stop, key.step)))
     return key
@@ -194,7 +195,7 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
         default = rule.signature.parameters[name].default
         if value is NOT_GIVEN or value is default or (isinstance(value, (str, bool)) and value == default):
             continue
-        if name == "dtype":
+        if name == "dtype" and name not in rule.params:
             operands = tuple(as_operand(x).astype(value) for x in operands)
         elif name in rule.params or not rule.differentiable:
             params[name] = value_of(value)

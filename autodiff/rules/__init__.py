@@ -4,5 +4,7 @@ from . import compositions, table
 from .rule import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, composed, identity, nondifferentiable, rule
 from .helpers import astype, dispatched, index, is_basic, put
 
-__all__ = ["COMPOSED", "NOT_GIVEN", "RULES", "VALUES", "Rule", "astype", "composed", "compositions", "dispatched", "identity", "index",
-           "is_basic", "nondifferentiable", "put", "rule", "table"]  # fmt: skip
+__all__ = [
+    "COMPOSED", "NOT_GIVEN", "RULES", "VALUES", "Rule", "astype", "composed", "compositions", "dispatched", "identity",
+    "index", "is_basic", "nondifferentiable", "put", "rule", "table",
+]  # fmt: skip

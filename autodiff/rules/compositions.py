@@ -5,9 +5,8 @@ Each has the arguments of NumPy's function that make sense here; an argument it 
 
 import numpy as np
 
-from . import table  # noqa: F401  the loop at the end asks which functions have rules
-from .helpers import astype, axes_of
-from .rule import COMPOSED, NOT_GIVEN, RULES, composed
+from .helpers import as_array, astype, axes_of
+from .rule import NOT_GIVEN, composed
 
 # Linear algebra
 
@@ -15,7 +14,7 @@ from .rule import COMPOSED, NOT_GIVEN, RULES, composed
 @composed(np.matmul)
 def matmul(a, b):
     """Vectors become matrices and batch axes are broadcast first, by nodes of their own; then the rule applies."""
-    a, b = (x if hasattr(x, "shape") else np.asarray(x) for x in (a, b))
+    a, b = as_array(a), as_array(b)
     if not a.shape or not b.shape:
         raise ValueError("matmul needs at least one axis on each side; use * to scale by a number")
     if len(a.shape) == 1:
@@ -62,7 +61,7 @@ def outer(a, b, out=None):
 @composed(np.tensordot)
 def tensordot(a, b, axes=2):
     """One matrix product, with the summed axes moved next to each other."""
-    a, b = (x if hasattr(x, "shape") else np.asarray(x) for x in (a, b))
+    a, b = as_array(a), as_array(b)
     if isinstance(axes, (int, np.integer)):
         axes = (tuple(range(-axes, 0)), tuple(range(axes)))
     in_a, in_b = axes_of(axes[0], len(a.shape)), axes_of(axes[1], len(b.shape))
@@ -92,6 +91,17 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
 
 
 # Joining and splitting
+
+
+@composed(np.concatenate)
+def concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
+    """Arrays of several dtypes are cast first, by nodes of their own; then the rule applies."""
+    _no_out(out)
+    arrays = tuple(map(as_array, arrays))
+    dtype = np.result_type(*[a.dtype for a in arrays]) if dtype is None else np.dtype(dtype)
+    if all(a.dtype == dtype for a in arrays):
+        return NotImplemented
+    return np.concatenate([a if a.dtype == dtype else astype(a, dtype) for a in arrays], axis)
 
 
 @composed(np.stack)
@@ -252,12 +262,11 @@ def _no_out(out):
         raise TypeError("out= can't be used with Tensors: values never change. Use the result")
 
 
-for newer, older in (("astype", astype), ("matrix_transpose", None), ("permute_dims", np.transpose),
-                     ("concat", np.concatenate), ("pow", np.power)):  # fmt: skip
-    function = getattr(np, newer, None)
-    if function is None or function in RULES or function in COMPOSED:
-        continue
-    if newer == "matrix_transpose":
-        COMPOSED[function] = lambda a: np.swapaxes(a, -1, -2)
-    else:
-        COMPOSED[function] = older
+@composed(np.astype)
+def astype_(x, dtype, copy=True, device=None):
+    return astype(x, np.dtype(dtype))
+
+
+@composed(np.matrix_transpose)
+def matrix_transpose(x):
+    return np.swapaxes(x, -1, -2)

@@ -20,6 +20,16 @@ def dispatched(function):
     return public
 
 
+def as_array(x):
+    """An array or a Tensor from what NumPy functions take; a sequence with Tensors in it is stacked."""
+    if hasattr(x, "__array_function__"):
+        return x
+    if isinstance(x, (list, tuple)):
+        items = [as_array(item) for item in x]
+        return np.stack(items) if any(not isinstance(i, (np.ndarray, np.generic)) for i in items) else np.asarray(x)
+    return np.asarray(x)
+
+
 def axes_of(axis, ndim):
     """The axes as a tuple of non-negative integers; None means all of them."""
     if axis is None:
@@ -41,23 +51,30 @@ def sum_to(g, shape):
     return np.reshape(np.sum(g, axis=tuple(range(extra)) + stretched), shape)
 
 
+def freedom(y, a, ddof, correction):
+    """What a variance divides by: the entries that each result was computed from, less `ddof`; NaN when 0."""
+    return a.size / max(y.size, 1) - (ddof if correction is None else correction) or math.nan
+
+
 def fill(y):
     """`y` with 1 for 0, to divide by where the numerator is 0 as well."""
     return np.where(y == 0, 1, y)
 
 
 def power_slope(a, b):
-    """b·a**(b-1), and 0 where b is 0: a constant function."""
+    """b·a**(b-1), and 0 where both are 0: a**0 is constant, also at 0."""
     if isinstance(b, (int, float)):
         return b * a ** (b - 1) if b else np.zeros_like(a)
-    zero = b == 0
-    return np.where(zero, 0, b * a ** np.where(zero, 1, b - 1))
+    both = (a == 0) & (b == 0)
+    return b * a ** (np.where(both, 1, b - 1) if np.any(both) else b - 1)
 
 
 def exponent_slope(y, a, b):
     """y·log(a), and 0 where a is 0: 0**b is constant around any b > 0."""
+    if isinstance(a, (int, float)):
+        return y * math.log(a) if a > 0 else y * (0 if a == 0 else math.nan)
     zero = a == 0
-    return np.where(zero, 0, y * np.log(np.where(zero, 1, a)))
+    return np.where(zero, 0, y * np.log(np.where(zero, 1, a))) if np.any(zero) else y * np.log(a)
 
 
 def sinc_slope(a):

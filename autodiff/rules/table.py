@@ -7,12 +7,14 @@ To add a function, add its line here and its case in tests/cases.py.
 import numpy as np
 
 from .helpers import (
-    add_at, astype, cumprod_slope, expand, exponent_slope, fill, index, others, part, power_slope, put, restore_axes,
-    share_of_a, sinc_slope, sum_to, winners,
+    add_at, astype, cumprod_slope, expand, exponent_slope, fill, freedom, index, others, part, power_slope, put,
+    restore_axes, share_of_a, sinc_slope, sum_to, winners,
 )  # fmt: skip
 from .rule import nondifferentiable, on_values, rule
 
 LOG2, LOG10, DEGREE = float(np.log(2)), float(np.log(10)), float(np.pi / 180)
+
+# fmt: off
 
 # Arithmetic
 rule(np.add,         lambda g, y, a, b: g,                           lambda g, y, a, b: g)
@@ -22,7 +24,7 @@ rule(np.divide,      lambda g, y, a, b: g / b,                       lambda g, y
 rule(np.power,       lambda g, y, a, b: g * power_slope(a, b),       lambda g, y, a, b: g * exponent_slope(y, a, b))
 rule(np.float_power, lambda g, y, a, b: g * power_slope(a, b),       lambda g, y, a, b: g * exponent_slope(y, a, b))
 rule(np.remainder,   lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.floor_divide(a, b))
-rule(np.fmod,        lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.trunc(a / b))
+rule(np.fmod,        lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.rint((a - y) / b))
 rule(np.negative,    lambda g, y, a: -g)
 rule(np.positive,    lambda g, y, a: g)
 rule(np.reciprocal,  lambda g, y, a: -g * y * y)
@@ -79,16 +81,17 @@ nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.fix, np.sig
 
 # Reductions: the cotangent goes back over the axes that were reduced
 rule(np.sum,         lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims))
-rule(np.mean,        lambda g, y, a, axis=None, keepdims=False: expand(g * (y.size / max(a.size, 1)), a, axis, keepdims))
+rule(np.mean,        lambda g, y, a, axis=None, keepdims=False:
+     expand(g * (y.size / max(a.size, 1)), a, axis, keepdims))
 rule(np.prod,        lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims) * others(y, a, axis))
 rule(np.max,         lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
      expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
 rule(np.min,         lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
      expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
-rule(np.var,         lambda g, y, a, axis=None, ddof=0, keepdims=False:
-     expand(g * (2 / (a.size / y.size - ddof)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
-rule(np.std,         lambda g, y, a, axis=None, ddof=0, keepdims=False:
-     expand(g / (fill(y) * (a.size / y.size - ddof)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
+rule(np.var,         lambda g, y, a, axis=None, ddof=0, keepdims=False, correction=None:
+     expand(g * (2 / freedom(y, a, ddof, correction)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
+rule(np.std,         lambda g, y, a, axis=None, ddof=0, keepdims=False, correction=None:
+     expand(g / (fill(y) * freedom(y, a, ddof, correction)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
 rule(np.cumsum,      lambda g, y, a, axis=None: np.flip(np.cumsum(np.flip(g, axis), axis), axis).reshape(a.shape))
 rule(np.cumprod,     lambda g, y, a, axis=None: cumprod_slope(g, y, a, axis))
 
@@ -123,6 +126,6 @@ on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater
           np.array_equal, np.array_equiv, np.any, np.all, np.shape, np.ndim, np.size, np.count_nonzero, np.iscomplexobj,
           np.isrealobj, np.iscomplex, np.isreal, np.result_type, np.can_cast, np.min_scalar_type, np.may_share_memory,
           np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.array_repr, np.array_str, np.array2string,
-          np.isposinf, np.isneginf, np.isin, np.save, np.savez, np.savetxt)  # fmt: skip
+          np.isposinf, np.isneginf, np.isin, np.save, np.savez, np.savetxt)
 on_values(np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted,
-          np.digitize, np.nanargmax, np.nanargmin, np.lexsort, wrap=True)  # fmt: skip
+          np.digitize, np.nanargmax, np.nanargmin, np.lexsort, wrap=True)
