@@ -2,13 +2,17 @@
 
 from . import operators as _operators  # gives Tensor its operators
 from .backward import detect_nonfinite
+from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradgradcheck
 from .gradstore import GradStore
 from .graph import StaleGraphError, sorted_nodes
 from .recording import NoRuleError, no_grad
 from .tensor import Tensor, Var
 
 __version__ = "0.1.0"
-__all__ = ["GradStore", "NoRuleError", "StaleGraphError", "Tensor", "Var", "detect_nonfinite", "no_grad", "sorted_nodes"]
+__all__ = [
+    "GradStore", "GradcheckError", "GradcheckReport", "NoRuleError", "StaleGraphError", "Tensor", "Var",
+    "detect_nonfinite", "gradcheck", "gradgradcheck", "no_grad", "sorted_nodes",
+]  # fmt: skip
 
 _LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets"}  # name -> the module it comes from
 
