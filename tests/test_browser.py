@@ -29,15 +29,18 @@ STATE = """() => {
 }"""
 
 IDLE = f"() => ({STATE})()?.kernel === 'idle'"
-ALL_RUN = f"""() => {{
+# A cell that fails ends Run All Cells, and the rest would never get a number.
+ENDED = f"""() => {{
     const state = ({STATE})();
-    return state?.kernel === 'idle' && state.cells.length > 0
-        && state.cells.every(cell => cell.source.trim() === '' || (cell.count !== null && !cell.pending));
+    if (state?.kernel !== 'idle' || state.cells.length === 0) return false;
+    const failed = cell => !cell.raises && cell.outputs.some(output => output.output_type === 'error');
+    const ran = cell => cell.source.trim() === '' || (cell.count !== null && !cell.pending);
+    return state.cells.some(failed) || state.cells.every(ran);
 }}"""
 
 
 @pytest.fixture
-def lesson(page, lab):
+def lesson(page, lab, picture):
     """Lesson 01, opened with empty outputs and run by the menu: the page."""
     page.goto(lab(LESSON))
     page.wait_for_function(IDLE, timeout=START_MILLISECONDS)
@@ -45,7 +48,10 @@ def lesson(page, lab):
     state = page.evaluate(STATE)
     assert state["cells"] and all(not cell["outputs"] for cell in state["cells"])
     menu(page, "Run", "Run All Cells")
-    page.wait_for_function(ALL_RUN, timeout=RUN_MILLISECONDS)
+    try:
+        page.wait_for_function(ENDED, timeout=RUN_MILLISECONDS)
+    finally:
+        picture(page, "lesson01-run")
     return page
 
 
@@ -63,6 +69,7 @@ def test_lesson_01_runs_shows_its_graph_and_steps(lesson, picture):
         if output["output_type"] == "error" and not cell["raises"]
     ]
     assert not failed
+    assert all(cell["count"] for cell in state["cells"] if cell["source"].strip())
     unrendered = [cell["source"] for cell in state["cells"] for output in cell["outputs"] if is_bare_widget(output)]
     assert not unrendered, "a widget without a static form beside it"
 
