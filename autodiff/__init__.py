@@ -2,6 +2,11 @@
 
 from . import operators as _operators  # gives Tensor its operators
 from .backward import detect_nonfinite
+from .functions import (
+    avg_pool2d, conv1d, conv2d, conv_transpose1d, conv_transpose2d, elu, erf, gather, gelu, index_add,
+    index_select, log_softmax, logsumexp, max_pool2d, narrow, relu, scatter, scatter_add, sigmoid, silu,
+    slice_scatter, softmax, softplus, upsample_bilinear2d, upsample_nearest1d, upsample_nearest2d,
+)  # fmt: skip
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradgradcheck
 from .gradstore import GradStore
 from .graph import StaleGraphError, sorted_nodes
@@ -11,7 +16,10 @@ from .tensor import Tensor, Var
 __version__ = "0.1.0"
 __all__ = [
     "GradStore", "GradcheckError", "GradcheckReport", "NoRuleError", "StaleGraphError", "Tensor", "Var",
-    "detect_nonfinite", "gradcheck", "gradgradcheck", "no_grad", "sorted_nodes",
+    "avg_pool2d", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "detect_nonfinite", "elu", "erf",
+    "gather", "gelu", "gradcheck", "gradgradcheck", "index_add", "index_select", "log_softmax", "logsumexp",
+    "max_pool2d", "narrow", "no_grad", "relu", "scatter", "scatter_add", "sigmoid", "silu", "slice_scatter",
+    "softmax", "softplus", "sorted_nodes", "upsample_bilinear2d", "upsample_nearest1d", "upsample_nearest2d",
 ]  # fmt: skip
 
 _LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets"}  # name -> the module it comes from
