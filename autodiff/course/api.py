@@ -1,0 +1,171 @@
+"""The calls that exercises make: `check`, `given`, `hint`, `mark`, `progress`."""
+
+import secrets
+import traceback
+
+from autodiff.course import record
+from autodiff.course.judge import Attempt, Task
+from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, WRONG, Page, Result, Table, safe_repr
+
+_STAGES = ("nudge", "picture", "skeleton")
+_hints_shown: dict[str, int] = {}
+
+
+def tasks() -> dict[str, Task]:
+    """Every task of the course by id, in order."""
+    from autodiff.course import checks_02, checks_03
+
+    return {task.id: task for module in (checks_02, checks_03) for task in module.TASKS}
+
+
+def _find(task_id) -> Task | None:
+    return tasks().get(task_id) if isinstance(task_id, str) else None
+
+
+def _no_such_task(task_id) -> str:
+    return f"There is no task {safe_repr(task_id)}. The tasks are {', '.join(tasks())}."
+
+
+def _deals(task: Task, upto: int) -> list:
+    """The inputs dealt in each round so far; the first ones are the same for everybody."""
+    if task.deal is None:
+        return []
+    return [task.deal(number) for number in range(upto + 1)]
+
+
+def check(task_id: str, *answers, seed: int | None = None) -> Result:
+    """Judge the answers to one task.
+
+    Returns a `Result`: true when the answer is right, else false with a diagnosis. It never raises. The inputs are
+    fresh each time; a diagnosis names the `seed` that repeats them.
+    """
+    task = _find(task_id)
+    if task is None:
+        return Result(f"check: {WRONG}", [_no_such_task(task_id)], task=str(task_id))
+    day = record.today()
+    entry, notes = record.update(task.id, lambda e: e.begin_if_due(day))
+    if seed is None:
+        seed = secrets.randbelow(1_000_000)
+    result = _judge(task, answers, seed, _deals(task, entry["round"]))
+    if result.status == WRONG and task.deal is None:
+        again = f'check("{task.id}", {", ".join(task.wants)}, seed={seed})'
+        result.notes.append(f'To repeat with the same inputs: {again}. For a hint: hint("{task.id}").')
+    elif result.status in (WRONG, NOT_STARTED):
+        result.notes.append(f'For a hint, run hint("{task.id}") in a new cell.')
+    entry, more = record.update(task.id, lambda e: _count(e, task, result, day))
+    result.notes += _on_progress(entry, task, result, day) + list(dict.fromkeys(notes + more))
+    return result
+
+
+def _judge(task: Task, answers: tuple, seed: int, dealt: list) -> Result:
+    attempt = Attempt(task, answers, seed, dealt)
+    if len(answers) != len(task.wants):
+        return attempt.wrong([f"`check` got {len(answers)} answers for this task and needs {len(task.wants)}."],
+                               look=f'Call check("{task.id}", {", ".join(task.wants)}).')
+    try:
+        return task.judge(attempt)
+    except Exception:
+        where = "\n".join("    " + line for line in traceback.format_exc(limit=-4).splitlines())
+        body = ["This is a fault of the course, not of your answer. Please report it, with your code and this:", where]
+        return Result(f"{task.id}  {BROKEN}", body, task=task.id, status=BROKEN)
+
+
+def _count(entry: record.Entry, task: Task, result: Result, day: str):
+    if result.status == NOT_STARTED:
+        entry["emptied"] = True
+    elif result.status == PASSED:
+        if task.deal is not None or entry["round"] == 0 or entry["emptied"]:
+            entry.add_pass(day)
+    else:
+        entry["tries"] += 1
+
+
+def _on_progress(entry: record.Entry, task: Task, result: Result, day: str) -> list[str]:
+    if record.location() is None or result.status != PASSED:
+        return []
+    if not entry.passed_this_round:
+        return [f"This is the answer of an earlier day ({entry['passes'][-1]['day']}). To finish the task, empty the "
+                "answer, run the cell, and write it again without looking."]
+    if entry.finished:
+        return ["Done alone on a later day: this task is finished."]
+    return ["Kept. The task comes back on a later day, until you have done it alone then."]
+
+
+def given(task_id: str):
+    """Print the inputs of a task that is answered by hand, and return them. They change when the task comes back."""
+    task = _find(task_id)
+    if task is None or task.deal is None:
+        print(_no_such_task(task_id) if task is None else f"{task.id} has no numbers to deal: its answer is code.")
+        return None
+    entry, _ = record.update(task.id, lambda e: e.begin_if_due(record.today()))
+    deal = _deals(task, entry["round"])[-1]
+    print(task.show(deal))
+    return deal
+
+
+def hint(task_id: str, stage: int | None = None) -> Page:
+    """Show the next hint of a task, or hint 1, 2 or 3. An opened hint counts as help until the task comes back."""
+    task = _find(task_id)
+    if task is None:
+        return Page("hint", [_no_such_task(task_id)])
+    if stage is not None and stage not in (1, 2, 3):
+        return Page(f"{task.id}  hint", [f"There are hints 1, 2 and 3, not {safe_repr(stage)}."])
+
+    def open_hint(entry):
+        seen = entry["hints"] if record.location() else _hints_shown.get(task.id, 0)
+        shown.append(stage or min(seen + 1, 3))
+        entry["hints"] = max(entry["hints"], shown[-1])
+
+    shown = []
+    _, notes = record.update(task.id, open_hint)
+    number = shown[-1]
+    _hints_shown[task.id] = max(number, _hints_shown.get(task.id, 0))
+    after = [f'The next one: hint("{task.id}") again.'] if number < 3 else ["This was the last hint."]
+    headline = f"{task.id}  hint {number} of 3 ({_STAGES[number - 1]})"
+    return Page(headline, task.hints[number - 1].split("\n\n"), None, after, notes)
+
+
+def mark(which: str, how: str) -> Page:
+    """Keep your own judgement of an exercise ("02") or of one task ("02.b"): on my own, with help, or not yet."""
+    chosen = [t for t in tasks().values() if isinstance(which, str) and which in (t.id, t.id.split(".")[0])]
+    if not chosen:
+        return Page("mark", [f"There is no exercise or task {safe_repr(which)}. The tasks are {', '.join(tasks())}."])
+    if how not in record.MARKS:
+        choices = ", ".join(f'mark("{which}", "{m}")' for m in record.MARKS)
+        return Page(f"{which}  not marked", [f"{safe_repr(how)} is none of the three marks. Use one of: {choices}."])
+    if record.location() is None:
+        return Page(f"{which}  {how}", ["Progress is switched off here, so nothing was kept."])
+    notes, words = [], []
+    for task in chosen:
+        entry, more = record.update(task.id, lambda e: e.add_mark(how))
+        notes += more
+        if not entry.passed_this_round and how != "not yet":
+            words.append(f"{task.id} has not passed its check yet.")
+        elif entry["hints"] and how == "on my own":
+            words.append(f"You opened {entry['hints']} hint(s) for {task.id}, so it comes back once more.")
+    return Page(f"{which}  {how}", words or ["Kept."], None, [], list(dict.fromkeys(notes)))
+
+
+def progress() -> Page:
+    """List every task: how far you are, and what comes back today."""
+    path = record.location()
+    if path is None:
+        return Page("Progress", ["Progress is switched off here."])
+    entries, notes = record.read()
+    day = record.today()
+    rows = [(t.id, t.title, *_state(entries.get(t.id, record.Entry()), day)) for t in tasks().values()]
+    due = [row[0] for row in rows if row[3] == "today"]
+    body = ["Back today: " + ", ".join(due) + "." if due else "Nothing comes back today."]
+    table = Table(("task", "what", "state", "comes back"), tuple(rows))
+    return Page("Progress", body, table, [f"Kept in {path}"], notes)
+
+
+def _state(entry: record.Entry, day: str) -> tuple[str, str]:
+    if not entry["passes"]:
+        return (f"tried {entry['tries']} times" if entry["tries"] else "open"), "-"
+    last = entry["passes"][-1]
+    how = "on my own" if last["alone"] else "not yet" if entry["mark"] == "not yet" else "with help"
+    state = f"{how}, {last['day']}"
+    if entry.finished:
+        return f"finished, {last['day']}", "-"
+    return state, "today" if entry.due(day) else "from tomorrow"

@@ -1,0 +1,509 @@
+"""Checks of exercise 02, one edge twice: one contribution for each edge, added up at the node.
+
+`TASKS` holds the tasks with their faults and hints. Wrong answers as a learner would
+type them, each with the fault it must be given, are in wrong_answers/02.txt.
+"""
+
+from autodiff.course import graphs
+from autodiff.course.graphs import Node, add, leaf, mul
+from autodiff.course.judge import Fault, Task, blank, function_or_reason, name_of, printed, run, stopped
+from autodiff.course.result import Table, as_number, close, safe_repr, show_number
+
+# 02.a: three numbers by hand.
+
+_SLOTS = ("slot_0", "slot_1", "total")
+
+
+_DEALS = [(-3.0, 2.0), *((sign * x, g) for g in (3.0, 2.0, 4.0) for x in (5.0, 7.0, 11.0) for sign in (1, -1))]
+
+
+def _deal(number):
+    """(x, g) for y = x * x. With x an odd prime other than g, no two mistakes make the same three numbers."""
+    return _DEALS[number % len(_DEALS)]
+
+
+def _show_deal(deal) -> str:
+    return f"02.a: y = x * x, x = {show_number(deal[0])}, and g = dL/dy = {show_number(deal[1])} has arrived at y"
+
+
+def _right_a(deal):
+    x, g = deal
+    return g * x, g * x, 2 * g * x
+
+
+def _judge_a(attempt):
+    if all(blank(a) for a in attempt.answers):
+        return attempt.not_started()
+    deal = attempt.dealt[-1]
+    x, g = deal
+    right = _right_a(deal)
+    numbers = [as_number(a) for a in attempt.answers]
+    rows = tuple((name, show_number(r) if all(n is not None for n in numbers) else "", show_number(a),
+                  "" if n is None else "right" if close(n, r) else "differs")
+                 for name, a, n, r in zip(_SLOTS, attempt.answers, numbers, right))
+    table = Table(("name", "expected", "yours", ""), rows)
+    for name, answer, number in zip(_SLOTS, attempt.answers, numbers):
+        if number is None:
+            got = "still three dots" if blank(answer) else f"{safe_repr(answer)}, which is no number"
+            return attempt.wrong([f"`{name}` is {got}."], look="Give each of the three names one number.")
+    if all(map(close, numbers, right)):
+        return attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
+    words = dict(x=show_number(x), g=show_number(g), gx=show_number(g * x), two=show_number(2 * g * x),
+                 slot_0=show_number(numbers[0]), slot_1=show_number(numbers[1]), total=show_number(numbers[2]))
+    for old in attempt.dealt[:-1]:
+        if all(map(close, numbers, _right_a(old))):
+            return attempt.fault("old-numbers", (), table, **words)
+    for fault in attempt.task.faults:
+        for answer in fault.answers:
+            if all(w is None or close(n, w) for n, w in zip(numbers, answer(deal))):
+                return attempt.fault(fault.id, (), table, **words)
+    first = next(i for i in range(3) if not close(numbers[i], right[i]))
+    how = f"g times the value in the other slot: {words['g']} * ({words['x']})" if first < 2 else "slot_0 + slot_1"
+    return attempt.unknown([f"The first number that differs is `{_SLOTS[first]}`. It should be {how}."], table)
+
+
+_FAULTS_A = (
+    Fault("upstream-missing", "the gradient that arrives at y is not used",
+          "Your contributions are {slot_0} = x: that is the local derivative alone. The gradient g = {g} has "
+          "already arrived at y, and it multiplies every contribution: {g} * ({x}) = {gx}.",
+          "the edge from y to x. A contribution is (what arrives at y) times (the local derivative of this slot).",
+          (lambda d: (d[0], d[0], 2 * d[0]),)),
+    Fault("whole-on-each", "the whole derivative 2x sits on each of the two edges",
+          "{slot_0} = g * 2x on each edge. But d(x*x)/dx = 2x is the sum over both slots. One slot alone, with the "
+          "other one held still, has the derivative x, so its contribution is {g} * ({x}) = {gx}. Counted your way, "
+          "x would get 4x.",
+          "the product a * b with two different letters. What is the derivative with respect to a alone?",
+          (lambda d: (2 * d[1] * d[0], 2 * d[1] * d[0], 4 * d[1] * d[0]),
+           lambda d: (2 * d[1] * d[0], 2 * d[1] * d[0], 2 * d[1] * d[0]))),
+    Fault("one-edge", "one of the two edges is not counted",
+          "Your total {total} is one share, g * x = {gx}. Two edges lead from y to x, one for each slot, and each "
+          "carries its own share, so x receives {gx} + ({gx}) = {two}.",
+          "the picture of y = x * x. Count the lines between y and x, not the nodes.",
+          (lambda d: (d[1] * d[0], d[1] * d[0], d[1] * d[0]), lambda d: (d[1] * d[0], 0.0, d[1] * d[0]),
+           lambda d: (0.0, d[1] * d[0], d[1] * d[0]))),
+    Fault("whole-on-one", "the total is right, but it came along one edge",
+          "You put the whole of 2 * g * x = {two} on one edge and nothing on the other. The total is the same, and "
+          "the graph is not: each slot of the product has its own derivative, x, and sends its own share {gx}.",
+          "slot 0 alone: hold the value in slot 1 still, and let only slot 0 move.",
+          (lambda d: (2 * d[1] * d[0], 0.0, 2 * d[1] * d[0]), lambda d: (0.0, 2 * d[1] * d[0], 2 * d[1] * d[0]))),
+    Fault("multiplied", "the two shares are multiplied, not added",
+          "Your shares are right, and your total {total} is their product. Where several edges meet, the shares are "
+          "added: {gx} + ({gx}) = {two}.",
+          "the chain rule for two paths: one product along each path, one sum over the paths.",
+          (lambda d: (d[1] * d[0], d[1] * d[0], (d[1] * d[0]) ** 2),)),
+    Fault("value-sent", "the value of y is sent back, not a derivative",
+          "{slot_0} contains x * x, the value of y. Along an edge goes the derivative of y with respect to one "
+          "slot, and for a product that is the value in the other slot: x = {x}.",
+          "the rule of the product: d(a*b)/da = b.",
+          (lambda d: (d[1] * d[0] ** 2, d[1] * d[0] ** 2, None), lambda d: (d[0] ** 2, d[0] ** 2, None))),
+    Fault("old-numbers", "these are the answers for numbers you had before",
+          "The task has come back with new inputs: x = {x} and g = {g}. Your three numbers belong to earlier inputs.",
+          "the line that given(\"02.a\") prints above the table."),
+)
+
+# 02.b: the contributions of one product.
+
+
+def _cases_b(rng):
+    """(expression, node, g) with the canonical case first; every other number is fresh."""
+    def number():
+        return rng.choice([-1, 1]) * rng.choice([2.5, 3.5, 4.0, 4.5, 5.0, 5.5, 6.5, 7.0])
+
+    x, (p, q, r) = leaf("x", -3.0), rng.sample([2.5, 3.0, -3.5, 4.5, -5.0, 7.0], 3)
+    a, b, z = leaf("x", p), leaf("y", q), leaf("x", r)
+    return [("x * x", mul(x, x, "y"), 1.0), ("x * x", mul(z, z, "y"), number()), ("x * y", mul(a, b, "u"), number()),
+            ("y * x", mul(b, a, "u"), number())]
+
+
+def _pairs(value):
+    """A learner's list of (node, number) pairs as [(node, float)], or None when it has another form."""
+    if isinstance(value, dict):
+        value = list(value.items())
+    if not isinstance(value, (list, tuple)):
+        return None
+    pairs = []
+    for entry in value:
+        if not isinstance(entry, (tuple, list)) or len(entry) != 2 or not isinstance(entry[0], Node):
+            return None
+        number = as_number(entry[1])
+        if number is None:
+            return None
+        pairs.append((entry[0], number))
+    return pairs
+
+
+def _same_pairs(got, want) -> bool:
+    """The same pairs in any order."""
+    if len(got) != len(want):
+        return False
+    key = lambda pair: (id(pair[0]), pair[1])
+    return all(p[0] is q[0] and close(p[1], q[1]) for p, q in zip(sorted(got, key=key), sorted(want, key=key)))
+
+
+def _show_pairs(pairs) -> str:
+    return "[" + ", ".join(f"({node.name}, {show_number(number)})" for node, number in pairs) + "]"
+
+
+def _table_b(cases, answers=None):
+    rows = []
+    for i, (expression, node, g) in enumerate(cases):
+        want = graphs.contributions(node, g)
+        at = ", ".join(dict.fromkeys(f"{n.name} = {show_number(n.value)}" for n in node._inputs))
+        row = (expression, at, show_number(g), _show_pairs(want))
+        rows.append(row if answers is None else (*row, _show_pairs(answers[i])))
+    return Table(("node", "at", "g", "expected", "yours")[:4 if answers is None else 5], tuple(rows))
+
+
+def _judge_b(attempt):
+    function, = attempt.answers
+    reason = function_or_reason(attempt, function, "node, g")
+    if reason is not None:
+        return reason
+    cases = _cases_b(attempt.rng)
+    answers = []
+    for _, node, g in cases:
+        call = f"{name_of(function)}({node.name}, {show_number(g)})"
+        result = run(function, node, g)
+        problem = stopped(attempt, result, call)
+        if problem is not None:
+            if result.ended == "not started":
+                return attempt.not_started(_table_b(cases[:1]))
+            return problem
+        pairs = _pairs(result.value)
+        if pairs is None:
+            return _shape_b(attempt, result, call, node, g)
+        answers.append(pairs)
+    rights = [graphs.contributions(node, g) for _, node, g in cases]
+    if all(map(_same_pairs, answers, rights)):
+        return attempt.passed(_table_b(cases[:1], answers[:1]))
+    table = _table_b(cases, answers)
+    first = next(i for i, (a, r) in enumerate(zip(answers, rights)) if not _same_pairs(a, r))
+    expression, node, g = cases[first]
+    call = f"{name_of(function)}({node.name}, {show_number(g)})"
+    got = [f"At {expression}, `{call}` returned {_show_pairs(answers[first])}; "
+           f"expected {_show_pairs(rights[first])}."]
+    words = dict(got=_show_pairs(answers[first]), g=show_number(g), value=show_number(node.value),
+                 a=show_number(node._inputs[0].value), b=show_number(node._inputs[1].value),
+                 half=show_number(rights[first][0][1]), name=name_of(function))
+    for fault in attempt.task.faults:
+        for answer in fault.answers:
+            if all(_same_pairs(a, answer(node, g)) for a, (_, node, g) in zip(answers, cases)):
+                return attempt.fault(fault.id, got, table, **words)
+    return attempt.unknown(got, table)
+
+
+def _shape_b(attempt, result, call, node, g):
+    want = _show_pairs(graphs.contributions(node, g))
+    if result.value is None:
+        return attempt.fault("no-return", printed(result), None, call=call, want=want)
+    value = result.value
+    if isinstance(value, (list, tuple)) and value and None not in [as_number(v) for v in value]:
+        return attempt.fault("no-nodes", (), None, call=call, want=want, got=safe_repr(result.value))
+    return attempt.wrong([f"`{call}` returned {safe_repr(result.value)}; expected a list like {want}."],
+                           look="Return one pair for each slot: first the input node, then its contribution.")
+
+
+def _two(node, left, right):
+    a, b = node._inputs
+    return [(a, left), (b, right)]
+
+
+_FAULTS_B = (
+    Fault("one-entry", "one of the two edges is lost",
+          "At x * x there is one pair where two edges are. A dict has one place for each node and a set keeps each "
+          "node once; here both slots hold the same node, so the second share replaced the first one.",
+          "what your code does with the second slot when it holds the same node as the first. A list keeps both.",
+          (lambda n, g: list({n._inputs[0]: g * n._inputs[1].value, n._inputs[1]: g * n._inputs[0].value}.items()),
+           lambda n, g: [(n._inputs[0], g * n._inputs[1].value)] if n._inputs[0] is n._inputs[1]
+           else graphs.contributions(n, g))),
+    Fault("one-slot", "only one of the two slots gets a contribution",
+          "Every product sends a share along both of its slots, also when the nodes in them differ. Your list has "
+          "one pair for x * y too.",
+          "the second entry of node.inputs.",
+          (lambda n, g: graphs.contributions(n, g)[:1], lambda n, g: graphs.contributions(n, g)[1:])),
+    Fault("merged", "the two edges are merged into one",
+          "The sum of your shares is right. But at x * x you return one pair with the whole of 2 * g * x, and this "
+          "function answers for each edge: two slots, two pairs, each with {half}. Adding is the work of the next "
+          "task.",
+          "the special case for equal inputs in your code. Does it need to be there at all?",
+          (lambda n, g: [(n._inputs[0], 2 * g * n._inputs[0].value)] if n._inputs[0] is n._inputs[1]
+           else graphs.contributions(n, g),)),
+    Fault("upstream-missing", "the gradient g is not used",
+          "Your shares are the local derivatives alone. A contribution is g times the local derivative, and here g "
+          "is {g}. With g = 1 the mistake does not show, which is why it lives long.",
+          "where g appears in your function.",
+          (lambda n, g: graphs.contributions(n, 1.0),)),
+    Fault("own-value", "each slot gets its own value, not the value in the other slot",
+          "d(a*b)/da is b, the value in the *other* slot. At x * x both are the same number, so your code looks "
+          "right there. At x * y they differ: a = {a}, b = {b}.",
+          "the two pairs you return: which value belongs with which node?",
+          (lambda n, g: _two(n, g * n._inputs[0].value, g * n._inputs[1].value),)),
+    Fault("whole-on-each", "the derivative of x * x, 2x, is on each of the two edges",
+          "Each of your shares at x * x is 2 * g * x. But 2x is the sum over both slots: one slot alone gives x. "
+          "Added up, your shares would make 4 * g * x.",
+          "the slots one at a time. Hold the other one still.",
+          (lambda n, g: _two(n, 2 * g * n._inputs[1].value, 2 * g * n._inputs[0].value) if n._inputs[0] is n._inputs[1]
+           else graphs.contributions(n, g),
+           lambda n, g: _two(n, 2 * g * n._inputs[1].value, 2 * g * n._inputs[0].value))),
+    Fault("output-value", "the value of the product is used, not the value of the other slot",
+          "Your share contains {value}, the value of the product itself. The derivative of a * b with respect to a "
+          "is b alone.",
+          "the difference between node.value and the value of one of its inputs.",
+          (lambda n, g: _two(n, g * n.value, g * n.value),)),
+    Fault("no-return", "the function returns nothing",
+          "`{call}` returned None. A Python function without a `return` gives None, even when it has computed the "
+          "answer or printed it. Expected: {want}.",
+          "the last line of your function."),
+    Fault("no-nodes", "the numbers are there, the nodes are not",
+          "`{call}` returned {got}. Without the node beside it, nobody can tell where a share goes. Expected: {want}.",
+          "the form of one entry: a pair (input node, contribution)."),
+)
+
+# 02.c: adding up over all edges.
+
+
+def _graphs_c(rng):
+    """(expression, order) from small to large; the first three have the lesson's numbers, the others are fresh."""
+    def square(value):
+        x = leaf("x", value)
+        return [x, mul(x, x, "y")]
+
+    def shared(a, b):
+        x, y = leaf("x", a), leaf("y", b)
+        p = mul(x, y, "p")
+        return [x, y, p, add(p, x, "u")]
+
+    def lesson(a, b):
+        nodes = shared(a, b)
+        return [*nodes, mul(nodes[-1], nodes[-1], "L")]
+
+    def number():
+        return rng.choice([-1, 1]) * rng.choice([1.5, 2.5, 3.0, 3.5, 4.5])
+
+    twice = square(number())
+    twice.append(mul(twice[-1], twice[-1], "z"))
+    other = graphs.random_graph(rng, leaves=3, ops=7)
+    made = [("x*x", square(-3.0)), ("x*y + x", shared(3.0, 2.0)), ("(x*y + x)**2", lesson(3.0, 2.0)),
+            ("x*x", square(number())), ("(x*x)*(x*x)", twice), ("(x*y + x)**2", lesson(number(), number()))]
+    return [(e, nodes[::-1]) for e, nodes in made] + [("a random graph", graphs.users_first(other))]
+
+
+def _backward(order, share=graphs.contributions, arrive=lambda grads, node, c: grads.get(node, 0.0) + c, seed=1.0):
+    grads = {order[0]: seed}
+    for node in order:
+        for target, c in share(node, grads.get(node, 0.0)):
+            grads[target] = arrive(grads, target, c)
+    return grads
+
+
+def _reset_inputs(order):
+    grads = {order[0]: 1.0}
+    for node in order:
+        for target in node._inputs:
+            grads[target] = 0.0
+        for target, c in graphs.contributions(node, grads[node]):
+            grads[target] += c
+    return grads
+
+
+def _zeros(order):
+    return {node: 0.0 for node in order}
+
+
+def _same_grads(got, want) -> bool:
+    return all(node in got and close(got[node], number) for node, number in want.items())
+
+
+def _leaves(grads) -> str:
+    return ", ".join(f"{n.name}: {show_number(v)}" for n, v in grads.items() if n.op == "leaf") or "nothing"
+
+
+def _table_c(cases, answers=None, count=3):
+    rows = []
+    for i, (expression, order) in enumerate(cases[:count]):
+        want = _backward(order)
+        at = ", ".join(f"{n.name} = {show_number(n.value)}" for n in order if n.op == "leaf")
+        leaves = [n for n in order if n.op == "leaf"]
+        row = (expression, at, _leaves({n: want[n] for n in leaves}))
+        rows.append(row if answers is None else (*row, _leaves({n: answers[i][n] for n in leaves if n in answers[i]})))
+    return Table(("root", "at", "expected", "yours")[:3 if answers is None else 4], tuple(rows))
+
+
+def _judge_c(attempt):
+    function, = attempt.answers
+    reason = function_or_reason(attempt, function, "order")
+    if reason is not None:
+        return reason
+    name = name_of(function)
+    cases = _graphs_c(attempt.rng)
+    answers = []
+    for _, order in cases:
+        call = f"{name}([{', '.join(n.name for n in order)}])"
+        result = run(function, list(order))
+        if result.ended == "raised" and isinstance(result.error, KeyError) and result.error.args[:1] == (order[0],):
+            return attempt.fault("no-seed", [f"`{call}` raised KeyError: {order[0].name}.", f"    {result.where}"],
+                                 _table_c(cases), root=order[0].name)
+        problem = stopped(attempt, result, call)
+        if problem is not None:
+            return attempt.not_started(_table_c(cases)) if result.ended == "not started" else problem
+        if result.value is None:
+            return attempt.fault("no-return", printed(result), None, call=call)
+        if not isinstance(result.value, dict):
+            got = [f"`{call}` returned {safe_repr(result.value)}; expected a dict from node to gradient."]
+            return attempt.wrong(got, look="The dict in which you add up the contributions: return it.")
+        if result.value and all(isinstance(key, str) for key in result.value):
+            return attempt.fault("name-keys", (), None, got=safe_repr(result.value))
+        grads = {node: as_number(v) for node, v in result.value.items() if isinstance(node, Node)}
+        bad = next((node for node, v in grads.items() if v is None), None)
+        if bad is not None:
+            shown = safe_repr(result.value[bad])
+            return attempt.wrong([f"`{call}` gives {bad.name} the gradient {shown}, which is no number."])
+        again = run(function, list(order))
+        if again.ended == "returned" and isinstance(again.value, dict) and _same_grads(grads, _backward(order)):
+            second = {n: as_number(v) for n, v in again.value.items()}
+            if None in second.values() or not _same_grads(second, _backward(order)):
+                words = dict(call=call, first=_leaves(grads), second=_leaves(second))
+                return attempt.fault("kept-between-calls", (), None, **words)
+        answers.append(grads)
+    rights = [_backward(order) for _, order in cases]
+    if all(map(_same_grads, answers, rights)):
+        return attempt.passed(_table_c(cases, answers))
+    return _compare_c(attempt, name, cases, answers, rights)
+
+
+def _compare_c(attempt, name, cases, answers, rights):
+    first = next(i for i, (a, r) in enumerate(zip(answers, rights)) if not _same_grads(a, r))
+    expression, order = cases[first]
+    node = next(n for n in reversed(order) if n not in answers[first] or not close(answers[first][n], rights[first][n]))
+    yours = show_number(answers[first][node]) if node in answers[first] else "no gradient at all"
+    table = _table_c(cases, answers, len(cases))
+    at = ", ".join(f"{n.name} = {show_number(n.value)}" for n in order if n.op == "leaf")
+    want = show_number(rights[first][node])
+    got = [f"At {expression} with {at}, `{name}` gives {node.name} {yours}; expected {want}."]
+    words = dict(got=yours, want=want, name=node.name, root=order[0].name)
+    for fault in attempt.task.faults:
+        for answer in fault.answers:
+            predicted = [answer(order) for _, order in cases]
+            if all(len(a) == len(p) and _same_grads(a, p) for a, p in zip(answers, predicted)):
+                return attempt.fault(fault.id, got, table, **words)
+    if all(close(v, r[n]) for a, r in zip(answers, rights) for n, v in a.items() if n in r):
+        return attempt.fault("missing-nodes", got, table, **words)
+    also = [f.title for f in attempt.task.faults
+            if any(_same_grads(answers[first], answer(order)) for answer in f.answers)]
+    if also:
+        got.append(f"The same numbers at {expression} also come from these mistakes: {'; '.join(also)}. On the other "
+                   "graphs, though, your code does something else.")
+    return attempt.unknown(got, table)
+
+
+_FAULTS_C = (
+    Fault("one-edge", "two edges to the same node are counted as one",
+          "{name} gets {got} and should get {want}. Your code goes over the different input *nodes* of a product, "
+          "and x * x has one. It must go over the *edges*, and there are two. Where the inputs differ, as in x*y + "
+          "x, your code is right.",
+          "a set or a dict in your loop that holds the inputs of one node. It keeps equal nodes once.",
+          (lambda order: _backward(order, lambda n, g: list(dict(graphs.contributions(n, g)).items())),)),
+    Fault("overwritten", "a later contribution replaces an earlier one",
+          "{name} gets {got}, which is the last contribution alone, and should get {want}, the sum of all. The dict "
+          "holds what has arrived so far; `grads[target] = share` throws it away. It is lost for x * x and for x*y "
+          "+ x alike, which tells this mistake from counting edges once.",
+          "the line that stores a contribution. What was in the dict just before?",
+          (lambda order: _backward(order, arrive=lambda grads, node, c: c),)),
+    Fault("first-kept", "only the first contribution to each node is kept",
+          "{name} gets {got}, which is the first contribution alone, and should get {want}. A node that already has "
+          "a number is skipped. To skip a node when it is *visited* again is right; to skip an *edge* is not.",
+          "the `if` around the line that stores a contribution.",
+          (lambda order: _backward(order, arrive=lambda grads, node, c: grads.get(node, c)),)),
+    Fault("reset-inputs", "what earlier users sent is set back to zero",
+          "{name} gets {got} and should get {want}. Your code adds the shares of one node correctly (x * x is "
+          "right), but it sets each input to 0 first. A node with several users keeps only what the last user sent.",
+          "the line that writes 0.0. How often does it run for one node?",
+          (_reset_inputs,)),
+    Fault("upstream-missing", "what has arrived at a node is not passed on",
+          "{name} gets {got} and should get {want}. Your contributions are computed with 1, not with the gradient "
+          "of the node they start from. At the root that gradient is 1, so small graphs look right.",
+          "the second argument of `contributions`.",
+          (lambda order: _backward(order, lambda n, g: graphs.contributions(n, 1.0)),)),
+    Fault("edges-squared", "every edge is counted twice",
+          "{name} gets {got} and should get {want}. For x * x that is 4x where 2x is right. Two loops run inside "
+          "each other: one over the inputs of a node, one over its contributions. `contributions` already has one "
+          "entry for each edge.",
+          "the inner loops. One loop over `contributions(node, g)` is enough.",
+          (lambda order: _backward(order, lambda n, g: graphs.contributions(n, g) * len(n._inputs)),)),
+    Fault("first-doubled", "the first contribution to each node is counted twice",
+          "{name} gets {got} and should get {want}. The first share is stored as the starting number and then added "
+          "again. For x * x that makes three shares, 3x. A starting number must be 0.",
+          "how an entry begins: `setdefault(target, share)` followed by `+=` counts the share twice.",
+          (lambda order: _backward(order, arrive=lambda grads, node, c: grads.get(node, c) + c),)),
+    Fault("no-seed", "the root has no gradient to start from",
+          "Nothing has put a number on the root `{root}`, so nothing can flow down from it. dL/dL = 1: the pass "
+          "begins with 1 at the root, which is the first node of the order.",
+          "the first line of your function, before the loop.",
+          (_zeros, lambda order: _backward(order, seed=0.0), lambda order: {n: 0.0 for n in order[1:]})),
+    Fault("seed-value", "the pass starts with the value of the root, not with 1",
+          "{name} gets {got} and should get {want}. Every gradient is too large by one factor, the value of "
+          "`{root}`. The pass starts from dL/dL, and that is 1 whatever the value of L is.",
+          "the number you put on order[0].",
+          (lambda order: _backward(order, seed=order[0].value),)),
+    Fault("missing-nodes", "the numbers are right, but some nodes are missing",
+          "{name} has no gradient in your dict; it should have {want}. Every node of the order gets one: the root, "
+          "the nodes between, and the leaves.",
+          "what you take out of the dict, or leave out, before you return it."),
+    Fault("kept-between-calls", "the second call finds what the first one left behind",
+          "`{call}` was called twice. The first time the leaves had {first}, the second time {second}. Something "
+          "outlives the call: a dict outside the function, or a dict as a default argument.",
+          "where your dict is made. It must be made anew inside the function, at each call."),
+    Fault("name-keys", "the dict has names as keys, not nodes",
+          "You returned {got}. Two different nodes may carry the same name, and then their shares would be mixed. "
+          "The node itself can be a key.",
+          "`.name` in your code."),
+    Fault("no-return", "the function returns nothing",
+          "`{call}` returned None. A Python function without a `return` gives None, even when it has computed the "
+          "answer.",
+          "the last line of your function."),
+)
+
+TASKS = (
+    Task("02.a", "one share for each edge, by hand", _SLOTS, _judge_a, _FAULTS_A, (
+        "Two lines lead from y down to x: one from slot 0 of the product, one from slot 1. Treat them one at a "
+        "time. While you look at slot 0, pretend that slot 1 holds a fixed number.",
+        "Each line carries (what has arrived at y) times (the value in the other slot).\n\n"
+        "    g = dL/dy arrives here\n"
+        "              y\n"
+        "    slot 0  /   \\  slot 1\n"
+        "   g * x   |     |   g * x\n"
+        "            \\   /\n"
+        "              x          total: both shares, added",
+        "Fill in the numbers that `given` printed:\n\n"
+        "    slot_0 = (number of g) * (number of x)\n"
+        "    slot_1 = ...        # the same rule, for the other slot\n"
+        "    total = slot_0 ... slot_1"),
+        "Each of the two edges carries its own share, and x receives the sum of both.", _deal, _show_deal),
+    Task("02.b", "the contributions of one product", ("mul_backward",), _judge_b, _FAULTS_B, (
+        "The function never has to ask whether the two inputs are the same node. Write it for a * b with two "
+        "different letters, and return a list with two pairs.",
+        "For node = a * b, with the gradient g at the node:\n\n"
+        "    slot  input node   local derivative   contribution\n"
+        "    0     a            b.value            g * b.value\n"
+        "    1     b            a.value            ?",
+        "Unpack, then return a list of two pairs:\n\n"
+        "    def mul_backward(node, g):\n"
+        "        a, b = node.inputs\n"
+        "        return [(a, ...), (b, ...)]"),
+        "One pair for each edge, also when both edges lead to the same node."),
+    Task("02.c", "add up over all edges", ("backward",), _judge_c, _FAULTS_C, (
+        "Keep one dict from node to gradient. Begin with 1 at the root. Go through the order; whatever a node sends "
+        "to a target is *added* to what the target already has.",
+        "For y = x * x at x = -3 the dict goes through these states:\n\n"
+        "    start                 {y: 1}\n"
+        "    first edge of y       {y: 1, x: -3}\n"
+        "    second edge of y      {y: 1, x: -6}\n\n"
+        "Which line of your code makes the third state from the second?",
+        "Two loops, one inside the other, and one line that adds:\n\n"
+        "    grads = {order[0]: 1.0}\n"
+        "    for node in order:\n"
+        "        for target, share in contributions(node, ...):\n"
+        "            grads[target] = grads.get(target, ...) + ...\n"
+        "    return grads"),
+        "Every edge is counted once, and every node has the sum of what its users sent: x*x at -3 has -6."),
+)

@@ -1,0 +1,267 @@
+"""How an answer is judged: tasks, faults, and running a learner's code without being hurt by it.
+
+A `Task` has a judge, three hints and a list of named `Fault` s. A judge for values or for functions compares the answer
+with the right one on several inputs; when it differs, it is compared with what each fault would have answered on the
+same inputs. Only a fault that agrees on *all* of them is named. Otherwise the check says so and shows the smallest
+difference.
+
+`run` calls a learner's function. It cannot hang (a budget of lines and a budget of visits), cannot flood the page
+(what the function prints is kept back) and turns every exception into a `Run` that knows the learner's own line.
+"""
+
+import contextlib
+import io
+import linecache
+import os
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from autodiff.course.graphs import Budget, TooManyVisits
+from autodiff.course.result import NOT_STARTED, PASSED, WRONG, Result, Table, safe_repr
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_DEBUGGERS = ("pydevd", "_pydevd", "debugpy", "bdb", "pdb")
+DEEP = 900
+
+
+class TooManyLines(BaseException):
+    """Learner code that ran past its budget of lines; no Exception, so that `except Exception` lets it through."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A known mistake.
+
+    `title` says in one line what went wrong, `why` how it makes exactly the number shown, `look` what to look at next.
+    `answers` are the mistake itself: functions that take one input of the check and return the wrong answer. Faults
+    recognised by a property, not by their numbers, have none.
+    """
+
+    id: str
+    title: str
+    why: str
+    look: str
+    answers: tuple[Callable, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to answer: `wants` names the arguments that ``check(id, ...)`` takes after the id."""
+
+    id: str
+    title: str
+    wants: tuple[str, ...]
+    judge: Callable
+    faults: tuple[Fault, ...]
+    hints: tuple[str, str, str]
+    good: str
+    deal: Callable | None = None
+    show: Callable | None = None
+
+    def fault(self, fault_id: str) -> Fault:
+        return next(f for f in self.faults if f.id == fault_id)
+
+
+@dataclass
+class Attempt:
+    """One call of ``check``: the answers, fresh random numbers, and the numbers dealt to the learner so far."""
+
+    task: Task
+    answers: tuple
+    seed: int
+    dealt: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.rng = random.Random(self.seed)
+
+    def passed(self, table: Table | None = None) -> Result:
+        return Result(f"{self.task.id}  {PASSED}", [self.task.good], table, task=self.task.id, status=PASSED)
+
+    def not_started(self, table: Table | None = None) -> Result:
+        body = ["Write your answer in place of the marked line or of the three dots, then run the cell again."]
+        return Result(f"{self.task.id}  {NOT_STARTED}", body, table, task=self.task.id, status=NOT_STARTED)
+
+    def fault(self, fault_id: str, shown: Sequence[str] = (), table: Table | None = None, /, **words) -> Result:
+        fault = self.task.fault(fault_id)
+        body = [*shown, "What happened: " + fault.why.format(**words)]
+        return Result(f"{self.task.id}  {WRONG}: {fault.title}", body, table, ["Look at next: " + fault.look],
+                      task=self.task.id, status=WRONG, fault=fault_id)
+
+    def wrong(self, shown: Sequence[str], look: str = "", table: Table | None = None) -> Result:
+        """An answer that cannot be compared: it stopped, or has another form than asked for."""
+        after = [look] if look else []
+        return Result(f"{self.task.id}  {WRONG}", list(shown), table, after, task=self.task.id, status=WRONG)
+
+    def unknown(self, shown: Sequence[str], table: Table | None = None, look: str = "") -> Result:
+        """An answer that was compared, and differs in a way without a name. `shown` has the smallest difference."""
+        look = look or "Work the smallest case that differs by hand, and compare each step with what your code does."
+        return self.wrong([*shown, "This is not one of the mistakes the check knows by name."], look, table)
+
+
+@dataclass
+class Run:
+    """What one call of a learner's function did. `ended` is "returned", "raised", "recursion", "visits", "lines",
+    "interrupted" or "not started"; `depth` is how deep its own calls went (0 when a debugger kept us from counting)."""
+
+    ended: str
+    value: object = None
+    error: BaseException | None = None
+    where: str = ""
+    visits: int = 0
+    depth: int = 0
+    printed: str = ""
+
+
+def name_of(function) -> str:
+    return getattr(function, "__name__", None) or safe_repr(function, 40)
+
+
+def blank(value) -> bool:
+    """Whether an answer is still the three dots of an untouched cell."""
+    return value is ... or value is NotImplemented
+
+
+def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
+    """Call ``function(*args)``; see `Run`. `visits` bounds the reads of `Node.inputs`, `lines` the lines executed."""
+    if blank(function):
+        return Run("not started")
+    tracer = _Tracer(lines)
+    out = io.StringIO()
+    limit = sys.getrecursionlimit()
+    result = Run("returned")
+    with Budget(visits) as budget, contextlib.redirect_stdout(out), tracer:
+        try:
+            result.value = function(*args)
+            if isinstance(result.value, Iterator):
+                result.value = list(result.value)
+        except NotImplementedError as error:
+            result.ended, result.error = "not started", error
+        except RecursionError as error:
+            result.ended, result.error = "recursion", error
+        except TooManyVisits as error:
+            result.ended, result.error = "visits", error
+        except TooManyLines as error:
+            result.ended, result.error = "lines", error
+        except KeyboardInterrupt as error:
+            result.ended, result.error = "interrupted", error
+        except (Exception, SystemExit) as error:
+            result.ended, result.error = "raised", error
+    sys.setrecursionlimit(limit)
+    result.visits, result.depth, result.printed = budget.visits, tracer.deepest, out.getvalue()
+    if result.ended == "returned" and blank(result.value):
+        result.ended = "not started"
+    if result.ended == "returned" and result.depth > DEEP:
+        result.ended = "recursion"
+    if result.error is not None:
+        result.where = own_line(result.error)
+        result.error.__traceback__ = None
+    return result
+
+
+class _Tracer:
+    """Counts lines and call depth of the code called in its ``with`` block, our own files left out."""
+
+    def __init__(self, limit: int):
+        self.limit = limit
+        self.lines = 0
+        self.depth = 0
+        self.deepest = 0
+
+    def __enter__(self):
+        self.outer = sys.gettrace()
+        # A debugger's breakpoints must keep working: then the budget of lines is given up, not the breakpoints.
+        self.on = not (self.outer and getattr(self.outer, "__module__", "").split(".")[0].startswith(_DEBUGGERS))
+        if self.on:
+            sys.settrace(self.call)
+        return self
+
+    def __exit__(self, *exc):
+        if self.on:
+            sys.settrace(self.outer)
+
+    def call(self, frame, event, arg):
+        if frame.f_code.co_filename.startswith(_HERE):
+            return None
+        self.depth += 1
+        self.deepest = max(self.deepest, self.depth)
+        return self.line
+
+    def line(self, frame, event, arg):
+        if event == "line":
+            self.lines += 1
+            if self.lines > self.limit:
+                raise TooManyLines(f"more than {self.limit} lines")
+        elif event == "return":
+            self.depth -= 1
+        return self.line
+
+
+def own_line(error: BaseException) -> str:
+    """The learner's own line where `error` came out: the last frame outside this package and installed packages."""
+    ours = [f for f in traceback.extract_tb(error.__traceback__, limit=-60)
+            if not f.filename.startswith(_HERE) and "site-packages" not in f.filename
+            and not f.filename.startswith(os.path.dirname(os.__file__))]
+    if not ours:
+        return ""
+    text = (ours[-1].line or linecache.getline(ours[-1].filename, ours[-1].lineno or 0)).strip()
+    return f"line {ours[-1].lineno} of the cell: {text}" if text else f"line {ours[-1].lineno} of the cell"
+
+
+def printed(result: Run) -> list[str]:
+    """A paragraph with what the learner's function printed, if it printed anything."""
+    lines = result.printed.splitlines()
+    if not lines:
+        return []
+    more = [f"... and {len(lines) - 5} more lines"] if len(lines) > 5 else []
+    return ["Your function printed:", "\n".join("    " + line[:100] for line in lines[:5] + more)]
+
+
+def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
+    """The diagnosis for a call that did not return, and None for one that did. `what` is the call as text."""
+    if result.ended == "returned":
+        return None
+    if result.ended == "not started":
+        return attempt.not_started()
+    where = [f"    {result.where}"] if result.where else []
+    if result.ended == "raised":
+        error = f"{type(result.error).__name__}: {_message(result.error)}".rstrip(": ")
+        return attempt.wrong([f"`{what}` raised {error}.", *where, *printed(result)], look=_advice(result.error))
+    if result.ended == "interrupted":
+        return attempt.wrong([f"`{what}` was interrupted before it returned.", *where])
+    if result.ended == "recursion":
+        body = [f"`{what}` called itself too deeply (RecursionError).", *where]
+        return attempt.wrong(body, look="Use a loop with a list as its stack, not a function that calls itself.")
+    limit = "read the inputs of nodes" if result.ended == "visits" else "ran"
+    count = f"{result.visits - 1} times" if result.ended == "visits" else "hundreds of thousands of lines"
+    body = [f"`{what}` {limit} {count} on a small graph and was stopped: it might never have ended.", *where]
+    return attempt.wrong(body, look="Find the loop in this line. What changes at each turn, so that it must end?")
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return " ".join(str(error).split())[:200]
+    except Exception:
+        return ""
+
+
+def _advice(error: BaseException) -> str:
+    if isinstance(error, TypeError) and "positional argument" in _message(error):
+        return "Compare the arguments of your function with those in the task."
+    if isinstance(error, NameError):
+        return "A name is used before it is given a value. Check its spelling, and run the cells above."
+    return "Look at the line shown. Which value there is not what you expect? Print it."
+
+
+def function_or_reason(attempt: Attempt, function, arguments: str) -> Result | None:
+    """None for something that can be called; else the answer to give. `arguments` is shown as the wanted call."""
+    if blank(function):
+        return attempt.not_started()
+    if callable(function):
+        return None
+    name = attempt.task.wants[0]
+    return attempt.wrong([f"`check` got {safe_repr(function)}, which is no function."],
+                           look=f'Pass the function itself, without calling it: check("{attempt.task.id}", {name}). '
+                                f"The check calls it as {name}({arguments}).")
