@@ -155,8 +155,8 @@ LAYERS = (
     "backward gradstore",
     "tensor operators",
     "functions",
-    "transforms gradcheck optim checkpoint contracts",
-    "drawing trace",
+    "transforms gradcheck optim checkpoint contracts custom",
+    "drawing tracing",
     "widgets labs",
     "course",
 )
