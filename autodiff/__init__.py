@@ -1,7 +1,10 @@
 """A compact engine for reverse-mode automatic differentiation on NumPy, made to be read and stepped through."""
 
 from . import operators as _operators  # gives Tensor its operators
+from . import contracts, optim
 from .backward import detect_nonfinite
+from .checkpoint import checkpoint
+from .custom import custom_op
 from .functions import (
     avg_pool2d, conv1d, conv2d, conv_transpose1d, conv_transpose2d, elu, erf, gather, gelu, index_add,
     index_select, log_softmax, logsumexp, max_pool2d, narrow, relu, scatter, scatter_add, sigmoid, silu,
@@ -12,14 +15,17 @@ from .gradstore import GradStore
 from .graph import StaleGraphError, sorted_nodes
 from .recording import NoRuleError, no_grad
 from .tensor import Tensor, Var
+from .transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
 __version__ = "0.1.0"
 __all__ = [
     "GradStore", "GradcheckError", "GradcheckReport", "NoRuleError", "StaleGraphError", "Tensor", "Var",
-    "avg_pool2d", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "detect_nonfinite", "elu", "erf",
-    "gather", "gelu", "gradcheck", "gradgradcheck", "index_add", "index_select", "log_softmax", "logsumexp",
-    "max_pool2d", "narrow", "no_grad", "relu", "scatter", "scatter_add", "sigmoid", "silu", "slice_scatter",
-    "softmax", "softplus", "sorted_nodes", "upsample_bilinear2d", "upsample_nearest1d", "upsample_nearest2d",
+    "avg_pool2d", "checkpoint", "contracts", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d",
+    "custom_op", "detect_nonfinite", "elu", "erf", "gather", "gelu", "grad", "gradcheck", "gradgradcheck",
+    "hessian", "hvp", "index_add", "index_select", "jacobian", "jvp", "log_softmax", "logsumexp", "max_pool2d",
+    "narrow", "no_grad", "optim", "relu", "scatter", "scatter_add", "sigmoid", "silu", "slice_scatter", "softmax",
+    "softplus", "sorted_nodes", "upsample_bilinear2d", "upsample_nearest1d", "upsample_nearest2d",
+    "value_and_grad", "vjp",
 ]  # fmt: skip
 
 _LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets"}  # name -> the module it comes from

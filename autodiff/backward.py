@@ -60,11 +60,11 @@ def backward(
         needed = set(order)
         if root not in needed:
             return GradStore._of({}, root, frozenset(t._id for t in targets))
-    _propagate(order, slots, needed, stay, detach, strong_zero)
+    propagate(order, slots, needed, stay, detach, strong_zero)
     return GradStore._of(slots, root, None if targets is None else frozenset(t._id for t in targets))
 
 
-def _propagate(order, slots, needed, stay, detach, strong_zero) -> None:
+def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
     """Take each node's cotangent out of its slot, and add its inputs' shares to their slots.
 
     Gradients that will be constants are arrays, and rules run on arrays. Gradients that must be differentiable are

@@ -34,25 +34,26 @@ class Rule:
     """The forward function and its partials.
 
     `partials`: one for each operand, None where the function is not differentiable in that operand.
+    `joint`: instead of `partials`, one function that returns the cotangents of all operands at once.
     `each`: instead of `partials`, for functions of a sequence: a partial that gets the operand's position after `y`.
     `elementwise`: operands of other shapes and dtypes are first broadcast and cast, by nodes of their own.
     `save`: computes from ``(y, *operands, **params)``, at the forward, what the partials get as ``saved``.
     `into`: adds a contribution to an existing array in place, for partials that are zero nearly everywhere.
     """
 
-    __slots__ = ("name", "forward", "partials", "each", "elementwise", "save", "into", "differentiable", "params",
+    __slots__ = ("name", "forward", "partials", "each", "joint", "elementwise", "save", "into", "differentiable", "params",
                  "every", "plain", "reads", "_signature", "_frozen")  # fmt: skip
 
-    def __init__(self, forward, partials=(), *, each=None, elementwise=None, save=None, into=None, name=None,
+    def __init__(self, forward, partials=(), *, each=None, joint=None, elementwise=None, save=None, into=None, name=None,
                  signature=None, differentiable=True):  # fmt: skip
-        self.forward, self.each, self.save, self.into = forward, each, save, into
+        self.forward, self.each, self.joint, self.save, self.into = forward, each, joint, save, into
         self.name = name or forward.__name__
         self.elementwise = _is_elementwise(forward) if elementwise is None else elementwise
         self.differentiable = differentiable
         self.partials = tuple(identity if _is_identity(p) else p for p in partials)
-        self.every = differentiable and (each is not None or None not in self.partials)
+        self.every = differentiable and (each is not None or joint is not None or None not in self.partials)
         self.reads = any(p is not identity for p in self.partials) or each is not None
-        self.plain = self.every and each is None and save is None and into is None
+        self.plain = self.every and each is None and joint is None and save is None and into is None
         self._signature, self._frozen = signature, None
         partial = each or next((p for p in partials if p is not None), None)
         self.params = _keywords(partial, skip=3 if each else 2 + len(self.partials)) if partial else ()
@@ -69,6 +70,8 @@ class Rule:
 
     def partials_for(self, operands):
         """The partials, one for each of these operands."""
+        if self.joint is not None:
+            return _shares_of(self.joint, len(operands))
         return self.partials if self.each is None else _bind_positions(self.each, len(operands))
 
     @property
@@ -97,9 +100,24 @@ def _keywords(partial, skip):
     return tuple(p.name for i, p in enumerate(parameters) if p.kind in kinds and (i >= skip or p.kind == kinds[1]))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _bind_positions(each, n):
     return tuple(lambda g, y, *xs, _i=i, **params: each(g, y, _i, *xs, **params) for i in range(n))
+
+
+def _shares_of(joint, n):
+    """Partials that call `joint` once, when the first of them is called, and share what it returns."""
+    shares = []
+
+    def share(i):
+        def partial(*args, **params):
+            if not shares:
+                shares.extend(joint(*args, **params))
+            return shares[i]
+
+        return partial
+
+    return [share(i) for i in range(n)]
 
 
 def rule(forward, *partials, **options):

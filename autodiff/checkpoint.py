@@ -1,0 +1,111 @@
+"""Checkpointing: keep a function's inputs and output, and compute what lies between once more when it is needed."""
+
+from __future__ import annotations
+
+import functools
+from typing import Callable
+
+import numpy as np
+
+from .backward import propagate
+from .graph import PATH, Node, differentiable_inputs
+from .recording import NO_PARAMS, constant, new_id, record, recording
+from .rules import RULES, Rule
+from .tensor import Tensor
+
+
+def checkpoint(f: Callable) -> Callable:
+    """The same function with a graph of one node: its interior values are dropped, and recomputed in the backward pass.
+
+    The gradients are the same, also of tracked tensors that `f` captures, also to second order, and checkpoints may be
+    nested. `f` takes tensors, arrays or anything else and returns one Tensor, else TypeError; it must give the same
+    value when called again, else RuntimeError in the backward pass. Keyword arguments are constants.
+
+    >>> import numpy as np, autodiff as ad
+    >>> x = ad.Var(0.5)
+    >>> y = ad.checkpoint(lambda x: np.sin(np.exp(x)))(x)
+    >>> y.op.name, len(ad.sorted_nodes(y)), y.backward()[x]
+    ('checkpoint', 2, Tensor(-0.12834653))
+    """
+
+    @functools.wraps(f)
+    def checkpointed(*args, **kwargs):
+        if not recording.get():
+            return f(*args, **kwargs)
+        start = new_id()
+        own = [_alias(a) for a in args]
+        value = f(*own, **kwargs)
+        if not isinstance(value, Tensor):
+            name = getattr(f, "__name__", "the function")
+            raise TypeError(f"checkpoint: {name} must return one Tensor, got {type(value).__name__}; "
+                            "checkpoint several results one by one, or stack them")  # fmt: skip
+        if not value.tracked or value.id < start:
+            return value
+        captured = tuple(_captured(value, start, own))
+        tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, Node)]
+        inputs = (*(a for _, a in tensors), *captured)
+        again = functools.partial(_shares, f, args, [i for i, _ in tensors], captured, kwargs)
+        rule = Rule(_no_forward, joint=again, name="checkpoint")
+        values = tuple(t._data for t in inputs)
+        return record(rule, value._data, inputs, values, NO_PARAMS, value._role)
+
+    return checkpointed
+
+
+def _no_forward(*values):
+    raise TypeError("a checkpoint is run by calling the function again")
+
+
+def _alias(x):
+    """A node of its own for an argument, so that its uses inside are told from its uses outside."""
+    if not isinstance(x, Node):
+        return x
+    return record(RULES[np.copy], x._data, (x,), (x._data,), role=x._role) if x.tracked else constant(x._data)
+
+
+def _captured(value: Node, start: int, own: list) -> list[Node]:
+    """The older nodes that the graph of `value` ends in and that get a gradient, apart from the arguments."""
+    skip, found = set(t for t in own if isinstance(t, Node)), []
+    seen = {value}
+    todo = [value]
+    for node in todo:
+        for t in differentiable_inputs(node):
+            if t in seen or t in skip or not t._role:
+                continue
+            seen.add(t)
+            (todo if t._id > start else found).append(t)
+    return found
+
+
+def _shares(f, args, positions, captured, kwargs, g, y, *operands):
+    """Run `f` again, recorded, and pull the cotangent `g` back to the tensors among its arguments and to `captured`."""
+    constants = not isinstance(g, Node)
+    token = recording.set(True)
+    try:
+        start = new_id()
+        args = list(args)
+        for i in positions:
+            args[i] = _alias(args[i])
+        value = f(*args, **kwargs)
+        expected = y if constants else y._data
+        if value._shape != expected.shape or not np.array_equal(value._data, expected, equal_nan=True):
+            raise RuntimeError("a checkpointed function gave another value when it was run again: it must depend on "
+                               "its arguments and captured tensors only. Pass random numbers in as arguments")  # fmt: skip
+        targets = [*(args[i] for i in positions), *captured]
+        order = _newer(value, start, set(args[i] for i in positions))
+        slots = {value: g}
+        propagate(order, slots, {*order, *targets}, set(), "all" if constants else "none", False)
+        return [slots.get(t) for t in targets]
+    finally:
+        recording.reset(token)
+
+
+def _newer(root: Node, start: int, leaves: set) -> list[Node]:
+    """The nodes made since `start` that `root` leads to on differentiable paths, users first, without the leaves."""
+    found, seen = [root], {root}
+    for node in found:
+        for t in differentiable_inputs(node):
+            if t._id > start and t not in seen and t not in leaves and t._role == PATH:
+                seen.add(t)
+                found.append(t)
+    return sorted(found, key=lambda t: -t._id)
