@@ -147,7 +147,8 @@ def make_venv(venv):
         # Debian's venv is in Python itself and its ensurepip in a package of its own.
         if importlib.util.find_spec(module) is None:
             raise SetupError(sentence % (sys.executable, module, package))
-    command = [sys.executable, "-m", "venv", venv]
+    # In an activated .venv this very Python was removed a moment ago; the one it came from is still there.
+    command = [getattr(sys, "_base_executable", None) or sys.executable, "-m", "venv", venv]
     log = os.path.join(venv, LOG)
     if logged(command, log) != 0:
         raise SetupError("Python could not make the environment %s; what it said is in %s." % (venv, log))

@@ -585,7 +585,8 @@ def test_make_passes_port_and_options_on():
     shown = run("make", "-n", "lab", "PORT=8890", "ARGS=--no-browser", cwd=ROOT, env=environment).stdout
     assert "deploy/bootstrap.py  course" in shown
     assert "deploy/lab.py --port 8890 --no-browser" in shown
-    shown = run("make", "-n", "test", "EXTRAS=course,test,browser", "PYTHON=python3.12", cwd=ROOT, env=environment).stdout
+    options = ["EXTRAS=course,test,browser", "PYTHON=python3.12"]
+    shown = run("make", "-n", "test", *options, cwd=ROOT, env=environment).stdout
     assert "python3.12 deploy/bootstrap.py --same-python course test browser" in shown
 
 
