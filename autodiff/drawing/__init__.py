@@ -40,10 +40,10 @@ class Drawing(Digraph):
     A notebook shows the picture, and the table where nothing can draw; a terminal shows the table.
     """
 
-    def __init__(self, graph: Graph, gradient=lambda node: None, room: bool = False):
+    def __init__(self, graph: Graph, gradient=lambda node: None):
         self.graph, self._gradient = graph, gradient
-        self._shown = folded(graph, LARGEST)
-        self._wide = _depth(self._shown) <= DEEP
+        self.shown = folded(graph, LARGEST)
+        self._wide = _depth(self.shown) <= DEEP
         super().__init__(
             graph_attr={"rankdir": "LR" if self._wide else "TB", "bgcolor": "white", "fontname": FONT,
                         "nodesep": "0.3", "ranksep": "0.45"},
@@ -54,11 +54,11 @@ class Drawing(Digraph):
         self.body.extend(self._statements())
 
     def _statements(self):
-        for node in self._shown.nodes:
+        for node in self.shown.nodes:
             self.lines[node.key] = self._label(node)
             label = quoted("\n".join(self.lines[node.key]), lines=True)
             yield f'\t{node.key} [id="{node.key}" label={label} {STYLES[node.kind]}]\n'
-        for edge in self._shown.edges:
+        for edge in self.shown.edges:
             yield f"\t{edge.source.key} -> {edge.target.key} [{self._edge(edge)}]\n"
 
     def _label(self, node: NodeView) -> list[str]:
@@ -75,6 +75,12 @@ class Drawing(Digraph):
             lines.append(f"grad {summary(gradient)}")
         return lines + node.notes
 
+    def gradient_line(self, node: NodeView) -> int | None:
+        """Which line of the node's label holds its gradient."""
+        lines = self.lines.get(node.key, [])
+        at = len(lines) - len(node.notes) - 1
+        return at if self._gradient(node) is not None and at >= 0 else None
+
     def _edge(self, edge: Edge) -> str:
         label = edge.note
         if edge.operand and len(edge.target.inputs) > 1:
@@ -85,7 +91,7 @@ class Drawing(Digraph):
     @property
     def text(self) -> str:
         """The whole drawing as a table, inputs before results."""
-        nodes, gradients = self._shown.nodes, [self._gradient(n) for n in self._shown.nodes]
+        nodes, gradients = self.shown.nodes, [self._gradient(n) for n in self.shown.nodes]
         graded = any(g is not None for g in gradients)
         header = ("node", "is", "shape", "value", *(("grad",) if graded else ()), "notes")
         rows = []
@@ -108,7 +114,7 @@ class Drawing(Digraph):
 
         `RenderError` where nothing can draw.
         """
-        bold = {n.key for n in self._shown.nodes}
+        bold = {n.key for n in self.shown.nodes}
         return finish(to_svg(self.source), self._headline(), self.text, bold, listing)
 
     def save(self, filename=None, directory=None, *, skip_existing=False) -> str:

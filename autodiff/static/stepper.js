@@ -1,0 +1,378 @@
+// The stepper: shows one event of a backward pass at a time. The layout comes ready from Python; steps only restyle it.
+// Everything that comes from the learner's names is inserted as text, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const PLAY_MILLISECONDS = 1200;
+const SMALLEST_SCALE = 0.6; // below this the drawing scrolls instead of shrinking
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function parseDrawing(text) {
+  if (!text) return null;
+  const parsed = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+  if (parsed.nodeName !== "svg") return null;
+  for (const unwanted of parsed.querySelectorAll("script, foreignObject, style, a")) unwanted.remove();
+  const svg = document.importNode(parsed, true);
+  for (const element of [svg, ...svg.querySelectorAll("*")])
+    for (const { name } of [...element.attributes]) if (name.startsWith("on")) element.removeAttribute(name);
+  svg.querySelectorAll("title, desc").forEach((element) => element.remove());
+  svg.querySelector("#graph0 > polygon")?.remove();
+  return svg;
+}
+
+// What a learner may type for a number: 36, -0.5, 1e-3, 18*2, 1/3.
+function parseNumbers(text) {
+  return (text.match(/[^\s,;\[\]()]+/g) ?? []).map((word) => {
+    const factors = word.split(/([*/])/);
+    let result = Number(factors[0] || "x");
+    for (let i = 1; i < factors.length; i += 2)
+      result = factors[i] === "*" ? result * Number(factors[i + 1]) : result / Number(factors[i + 1]);
+    return result;
+  });
+}
+
+function matches(given, expected) {
+  return (
+    given.length === expected.length &&
+    expected.every((e, i) => Math.abs(given[i] - e) <= 0.002 * Math.abs(e) + 1e-9)
+  );
+}
+
+class Stepper {
+  constructor(model, el) {
+    this.model = model;
+    this.data = model.get("data");
+    this.last = this.data.steps.length - 1;
+    this.index = Math.min(Math.max(model.get("index"), 0), this.last);
+    this.answered = new Map(); // step -> whether the prediction was right
+    this.selected = "";
+    this.timer = null;
+    this.build(el);
+    this.show();
+    this.followIndex = () => this.go(model.get("index"), true);
+    model.on("change:index", this.followIndex);
+  }
+
+  build(el) {
+    const button = (text, label, act) => {
+      const b = make("button", { type: "button", "aria-label": label, title: label }, text);
+      b.addEventListener("click", act);
+      return b;
+    };
+    this.first = button("«", "First step", () => this.go(0));
+    this.previous = button("‹ Back", "Previous step", () => this.go(this.index - 1));
+    this.play = button("Play", "Play", () => this.togglePlay());
+    this.next = button("Next ›", "Next step", () => this.advance());
+    this.end = button("»", "Last step", () => this.go(this.last));
+    this.slider = make("input", { type: "range", min: 0, max: this.last, step: 1, "aria-label": "Step" });
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    this.counter = make("span", { class: "ad-counter" });
+    this.predict = make("input", { type: "checkbox" });
+    this.predict.checked = this.model.get("predict");
+    this.predict.addEventListener("change", () => {
+      this.model.set("predict", this.predict.checked);
+      this.model.save_changes();
+      this.answered.clear();
+      this.show();
+    });
+    const bar = make("div", { class: "ad-bar", role: "toolbar", "aria-label": "Steps" },
+      this.first, this.previous, this.play, this.next, this.end, this.slider, this.counter,
+      make("label", { class: "ad-predict" }, this.predict, " Predict"));
+
+    this.picture = make("div", { class: "ad-picture", tabindex: "0", role: "group",
+      "aria-label": `Drawing: ${this.data.title}. Arrow keys step.` });
+    this.buildDrawing();
+
+    this.sentence = make("p", { class: "ad-sentence", "aria-live": "polite", role: "status" });
+    this.formula = make("p", { class: "ad-formula" });
+    this.rule = make("pre", { class: "ad-rule", "aria-label": "The rule as it is written" });
+    this.question = this.buildQuestion();
+    this.verdict = make("p", { class: "ad-verdict", "aria-live": "polite" });
+    const event = make("div", { class: "ad-event" }, this.sentence, this.question, this.verdict, this.formula, this.rule);
+
+    this.rows = make("tbody");
+    const store = make("table", { class: "ad-store" },
+      make("caption", {}, this.data.store),
+      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "node"), make("th", { scope: "col" }, "gradient"))),
+      this.rows);
+    this.chooser = make("select", { "aria-label": "Node to look at" }, make("option", { value: "" }, "look at a node"));
+    for (const node of this.data.nodes) this.chooser.append(make("option", { value: node.key }, node.title));
+    this.chooser.addEventListener("change", () => this.select(this.chooser.value));
+    this.details = make("div", { class: "ad-details", "aria-live": "polite" });
+    const side = make("div", { class: "ad-side" }, store, this.chooser, this.details);
+
+    this.root = make("div", { class: "ad-stepper", role: "group", "aria-label": `Stepper: ${this.data.title}`,
+      "data-lm-suppress-shortcuts": "true" },
+      bar, event, make("div", { class: "ad-main" }, this.picture, side));
+    this.root.addEventListener("keydown", (press) => this.onKey(press));
+    el.append(this.root);
+    this.resize = new ResizeObserver(() => this.fit());
+    this.resize.observe(this.picture);
+  }
+
+  buildDrawing() {
+    this.svg = parseDrawing(this.model.get("svg"));
+    this.nodes = new Map();
+    this.edges = new Map();
+    if (!this.svg) {
+      this.picture.append(make("pre", {}, this.data.listing));
+      return;
+    }
+    const box = this.svg.viewBox.baseVal;
+    const pad = 18; // room for the tag above a node at the upper border
+    this.svg.setAttribute("viewBox", `${box.x} ${box.y - pad} ${box.width} ${box.height + pad}`);
+    this.natural = { width: (box.width * 4) / 3, height: ((box.height + pad) * 4) / 3 };
+    this.svg.removeAttribute("width");
+    this.svg.removeAttribute("height");
+    this.svg.setAttribute("role", "presentation");
+    this.picture.append(this.svg);
+    for (const node of this.data.nodes) {
+      const group = this.svg.querySelector(`[id="${node.key}"]`);
+      if (!group) continue;
+      const texts = group.querySelectorAll("text");
+      group.dataset.kind = node.kind;
+      group.setAttribute("role", "button");
+      group.setAttribute("aria-label", `${node.title}, ${node.value}`);
+      group.addEventListener("click", () => this.select(node.key === this.selected ? "" : node.key));
+      const outline = group.querySelector("path, polygon").getBBox();
+      const tag = document.createElementNS(SVG, "text");
+      tag.setAttribute("x", outline.x + outline.width / 2);
+      tag.setAttribute("y", outline.y - 5);
+      tag.setAttribute("class", "ad-tag");
+      group.append(tag);
+      this.nodes.set(node.key, { group, tag, grad: node.grad_line === null ? null : texts[node.grad_line] });
+    }
+    for (const edge of this.data.edges) {
+      const group = this.svg.querySelector(`[id="${edge.key}"]`);
+      if (!group) continue;
+      let text = group.querySelector("text");
+      if (!text) {
+        const path = group.querySelector("path");
+        const middle = path.getPointAtLength(path.getTotalLength() / 2);
+        text = document.createElementNS(SVG, "text");
+        text.setAttribute("x", middle.x);
+        text.setAttribute("y", middle.y - 6);
+        group.append(text);
+      }
+      text.setAttribute("class", "ad-share");
+      text.setAttribute("text-anchor", "middle");
+      this.edges.set(edge.key, { group, text, plain: text.textContent });
+    }
+  }
+
+  buildQuestion() {
+    this.asked = make("span");
+    this.answer = make("input", { type: "text", "aria-label": "Your prediction", size: "14", autocomplete: "off" });
+    const check = make("button", { type: "submit" }, "Check");
+    const reveal = make("button", { type: "button" }, "Show it");
+    reveal.addEventListener("click", () => this.reveal(null));
+    const form = make("form", { class: "ad-question" }, this.asked, this.answer, check, reveal);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (this.answer.value.trim()) this.reveal(parseNumbers(this.answer.value));
+    });
+    return form;
+  }
+
+  fit() {
+    if (!this.svg) return;
+    const room = this.picture.clientWidth - 16;
+    const scale = Math.max(Math.min(room / this.natural.width, 1), SMALLEST_SCALE);
+    this.svg.style.width = `${this.natural.width * scale}px`;
+    this.svg.style.height = `${this.natural.height * scale}px`;
+  }
+
+  onKey(press) {
+    const { key, target } = press;
+    if (press.ctrlKey || press.metaKey || press.altKey) return;
+    if (target === this.answer || target === this.chooser) {
+      press.stopPropagation();
+      return;
+    }
+    const acts = {
+      ArrowRight: () => this.advance(),
+      ArrowLeft: () => this.go(this.index - 1),
+      Home: () => this.go(0),
+      End: () => this.go(this.last),
+    };
+    if (!["BUTTON", "INPUT"].includes(target.nodeName)) acts[" "] = () => this.togglePlay();
+    if (key in acts) {
+      acts[key]();
+      press.preventDefault();
+      press.stopPropagation();
+    }
+  }
+
+  asks(index) {
+    return this.predict.checked && this.data.steps[index].expected !== null && !this.answered.has(index);
+  }
+
+  // One step on; where a prediction is asked for, the second time shows the number.
+  advance() {
+    if (this.asks(this.index)) this.reveal(null);
+    else this.go(this.index + 1);
+  }
+
+  reveal(numbers) {
+    const step = this.data.steps[this.index];
+    const right = numbers !== null && matches(numbers, step.expected);
+    this.answered.set(this.index, right);
+    const given = this.answer.value.trim();
+    this.show();
+    const score = [...this.answered.values()];
+    const count = `${score.filter(Boolean).length} of ${score.length} predicted.`;
+    this.verdict.textContent =
+      (right ? `Yes, ${step.number}. ` : numbers === null ? `It is ${step.number}. ` : `You wrote ${given}; it is ${step.number}. `) + count;
+    this.picture.focus({ preventScroll: true });
+  }
+
+  go(index, fromModel = false) {
+    const target = Math.min(Math.max(index, 0), this.last);
+    if (target === this.index) return;
+    this.index = target;
+    if (!fromModel) {
+      this.model.set("index", target);
+      this.model.save_changes();
+    }
+    this.show();
+    if (this.asks(target) && !fromModel) {
+      this.pause();
+      if (this.root.contains(this.root.getRootNode().activeElement)) this.answer.focus({ preventScroll: true });
+    }
+  }
+
+  togglePlay() {
+    if (this.timer !== null) return this.pause();
+    if (this.index === this.last) this.go(0);
+    this.play.textContent = "Pause";
+    this.play.setAttribute("aria-label", "Pause");
+    this.play.title = "Pause";
+    this.timer = setInterval(() => {
+      if (this.index === this.last || this.asks(this.index)) this.pause();
+      else this.go(this.index + 1);
+    }, PLAY_MILLISECONDS);
+  }
+
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    this.play.textContent = "Play";
+    this.play.setAttribute("aria-label", "Play");
+    this.play.title = "Play";
+  }
+
+  select(key) {
+    this.selected = key;
+    this.chooser.value = key;
+    this.show();
+  }
+
+  show() {
+    const { steps } = this.data;
+    const step = steps[this.index];
+    const hidden = this.asks(this.index);
+    const known = hidden ? this.index - 1 : this.index;
+    const store = new Map();
+    const grads = new Map();
+    const shares = new Map();
+    for (const { change, kind, edge, number } of steps.slice(0, known + 1)) {
+      if (kind === "contribution") shares.set(edge, number);
+      if (!change) continue;
+      if (change.text === null) store.delete(change.key);
+      else {
+        store.set(change.key, change);
+        grads.set(change.key, change.text);
+      }
+    }
+    if (hidden && step.kind === "contribution") shares.set(step.edge, "?");
+
+    this.slider.value = this.index;
+    this.slider.setAttribute("aria-valuetext", `step ${this.index} of ${this.last}, ${step.kind}`);
+    this.counter.textContent = `${this.index} / ${this.last}`;
+    this.first.disabled = this.previous.disabled = this.index === 0;
+    this.end.disabled = this.index === this.last;
+    this.next.disabled = this.index === this.last && !hidden;
+
+    this.sentence.textContent = `${step.kind}: ${hidden ? step.question : step.text}`;
+    this.formula.textContent = hidden ? step.hidden : step.formula;
+    this.rule.textContent = step.source ? `${step.op}, operand ${step.operand}:  ${step.source}` : "";
+    this.question.hidden = !hidden;
+    this.asked.textContent = hidden ? `${step.question} ` : "";
+    this.answer.value = "";
+    this.verdict.textContent = "";
+
+    this.rows.replaceChildren(...[...store.values()].map((change) => {
+      const fresh = !hidden && step.change?.key === change.key;
+      const row = make("tr", fresh ? { class: "ad-fresh" } : {}, make("td", {}, change.name), make("td", {}, change.text));
+      if (fresh) row.firstChild.prepend("▸ ");
+      return row;
+    }));
+    if (!store.size) this.rows.append(make("tr", {}, make("td", { colspan: 2, class: "ad-empty" }, "empty")));
+    if (!hidden && step.kind === "take" && step.change.text === null)
+      this.rows.append(make("tr", { class: "ad-taken" }, make("td", {}, step.change.name), make("td", {}, `${step.number} taken out`)));
+
+    this.mark(step, hidden, grads, shares);
+    this.describe(known, grads);
+  }
+
+  mark(step, hidden, grads, shares) {
+    for (const [key, { group, tag, grad }] of this.nodes) {
+      const now = key === step.node;
+      const receives = step.input === key;
+      group.classList.toggle("ad-now", now);
+      group.classList.toggle("ad-receives", receives);
+      group.classList.toggle("ad-selected", key === this.selected);
+      tag.textContent = now ? (step.kind === "seed" || step.kind === "take" ? step.kind : "from") : receives ? "to" : "";
+      if (grad) grad.textContent = grads.has(key) ? `grad ${grads.get(key)}` : "";
+    }
+    for (const [key, { group, text, plain }] of this.edges) {
+      group.classList.toggle("ad-now", key === step.edge);
+      group.classList.toggle("ad-done", key !== step.edge && shares.has(key));
+      text.textContent = shares.has(key) ? `${plain ? `${plain}: ` : ""}${shares.get(key)}` : plain;
+      if (key === step.edge && step.kind === "skip") text.textContent = `${plain} (skipped)`;
+    }
+    const current = this.edges.get(step.edge)?.group ?? this.nodes.get(step.node)?.group;
+    if (current) this.bringIntoView(current);
+  }
+
+  bringIntoView(element) {
+    const inner = element.getBoundingClientRect();
+    const outer = this.picture.getBoundingClientRect();
+    const shift = (low, high, from, to) => (low < from ? low - from - 20 : high > to ? high - to + 20 : 0);
+    this.picture.scrollLeft += shift(inner.left, inner.right, outer.left, outer.right);
+    this.picture.scrollTop += shift(inner.top, inner.bottom, outer.top, outer.bottom);
+  }
+
+  describe(known, grads) {
+    const node = this.data.nodes.find(({ key }) => key === this.selected);
+    this.details.replaceChildren();
+    if (!node) return;
+    const line = (...parts) => this.details.append(make("p", {}, ...parts));
+    line(make("strong", {}, node.title));
+    line(`value ${node.value}${node.shape === "()" ? "" : `, shape ${node.shape}`}`);
+    for (const note of node.notes) line(note);
+    for (const { operand, name, source } of node.rules) line(`to ${name} (operand ${operand}): `, make("code", {}, source));
+    const terms = node.terms.map(({ step, text, name }) => `${step <= known ? text : "?"} (from ${name})`);
+    const total = grads.has(node.key) && node.terms.every(({ step }) => step < known + 1);
+    if (node.terms.length === 0) line(grads.has(node.key) ? `gradient ${grads.get(node.key)}` : "no gradient");
+    else line(`gradient ${terms.join(" + ")}${total ? ` = ${node.grad}` : " = ?"}`);
+  }
+
+  close() {
+    this.pause();
+    this.resize.disconnect();
+    this.model.off("change:index", this.followIndex);
+  }
+}
+
+function render({ model, el }) {
+  const stepper = new Stepper(model, el);
+  return () => stepper.close();
+}
+
+export default { render };

@@ -1,0 +1,164 @@
+"""The stepper: a `Trace` to walk through with buttons, a slider or the arrow keys; without widgets, a table of it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from .drawing import Drawing, RenderError
+from .drawing.text import clean, shape_of, shape_text, summary, table
+from .tracing import Step, Trace, trace
+
+STATIC = Path(__file__).parent / "static"
+MOST = 3000  # steps: more than anyone walks through, and a saved notebook stays small
+LISTED = 60  # steps in the still picture
+EXPECTED = 6  # entries a prediction is asked for
+
+__all__ = ["Stepper", "step"]
+
+
+class Stepper:
+    """A backward pass to step through; where widgets do not run it shows the drawing and the table of all steps."""
+
+    trace: Trace
+
+    def _prepare(self, recorded: Trace) -> Drawing:
+        self.trace = recorded
+        self._drawing = recorded.drawing()
+        return self._drawing
+
+    @property
+    def text(self) -> str:
+        """All steps as a table."""
+        return self.trace.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_):
+        return self._still()
+
+    def _still(self) -> dict:
+        """What is saved with the notebook: the text, and a picture of the drawing with the steps below it."""
+        try:
+            return {"text/plain": self.text, "image/svg+xml": self._drawing.svg(_listing(self.trace))}
+        except RenderError as error:
+            return {"text/plain": f"{self.text}\n{error}"}
+
+
+def step(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=False, names=None):
+    """Step through the backward pass from `root`, a Tensor or an `autodiff.scalar.Value`; or through a `Trace`.
+
+    In a notebook: buttons, a slider, the arrow keys, Home and End; a click on a node shows its gradient as a sum over
+    its uses; "Predict" asks for each number before it is shown. `.index` and `.predict` can be set from Python. Takes
+    the arguments of `trace`. Without ipywidgets and anywidget it is shown as a picture and a table of all steps.
+    ValueError for more than three thousand steps.
+
+    >>> import autodiff as ad
+    >>> x = ad.Var(-3.0)
+    >>> ad.step(x * x).trace[-1].text
+    'Add it to what the store has for x: -3 + (-3) = -6.'
+    """
+    if isinstance(root, Trace):
+        recorded = root
+    else:
+        recorded = trace(root, cotangent, wrt=wrt, keep=keep, detach=detach, strong_zero=strong_zero, names=names)
+    if len(recorded) > MOST:
+        raise ValueError(f"this backward pass has {len(recorded):,} steps, and a stepper shows up to {MOST:,}: step a "
+                         "part of the graph or a smaller one, or read ad.trace")  # fmt: skip
+    made = _widget()
+    stepper = Stepper() if made is None else made()
+    drawing = stepper._prepare(recorded)
+    if made is not None:
+        try:
+            stepper.svg = drawing.svg()
+        except RenderError:
+            stepper.svg = ""
+        stepper.data = _data(recorded, drawing)
+    return stepper
+
+
+@functools.cache
+def _widget():
+    """The widget class, or None where the packages for it are missing."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        return None
+
+    class StepperWidget(Stepper, anywidget.AnyWidget):
+        _esm = (STATIC / "stepper.js").read_text(encoding="utf-8")
+        _css = (STATIC / "stepper.css").read_text(encoding="utf-8")
+        svg = traitlets.Unicode().tag(sync=True)
+        data = traitlets.Dict().tag(sync=True)
+        index = traitlets.Int(0).tag(sync=True)
+        predict = traitlets.Bool(False).tag(sync=True)
+
+        def _repr_mimebundle_(self, **kwargs):
+            bundle = anywidget.AnyWidget._repr_mimebundle_(self, **kwargs)
+            data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+            return {**data, **self._still()}, metadata
+
+    return StepperWidget
+
+
+def _listing(recorded: Trace) -> str:
+    rows = [(str(s.index), s.kind, clean(s.where, 24), clean(s.formula or s.text, 64)) for s in recorded]
+    if len(rows) > LISTED:
+        half = LISTED // 2
+        rows = [*rows[:half], ("…", "", "", f"{len(rows) - 2 * half} more steps"), *rows[-half:]]
+    return table(("step", "event", "where", "what happens"), rows)
+
+
+def _data(recorded: Trace, drawing: Drawing) -> dict:
+    """What the front end needs: texts only, ready to be shown."""
+    grads, uses = recorded.gradients(), recorded.uses()
+    when = {}
+    for s in recorded:
+        if s.kind == "contribution":
+            when[s.edge] = s.index
+    rules: dict = {}
+    for s in recorded:
+        if s.kind == "rule" and s.source:
+            rules.setdefault(s.node, []).append(
+                {"operand": s.edge.operand, "name": s.edge.source.handle, "source": s.source})
+    nodes = [{
+        "key": n.key, "kind": n.kind, "title": clean(n.title, 60), "value": summary(n.value),
+        "shape": shape_text(n.value), "notes": n.notes, "grad": summary(grads[n]) if n in grads else None,
+        "grad_line": drawing.gradient_line(n), "rules": rules.get(n, []),
+        "terms": [{"step": when[e], "text": summary(v), "name": e.target.handle} for e, v in uses.get(n, [])],
+    } for n in drawing.shown.nodes if n.kind != "folded"]  # fmt: skip
+    return {
+        "title": f"backward pass from {recorded.root.handle}",
+        "store": "Gradient store",
+        "listing": drawing.text,
+        "nodes": nodes,
+        "edges": [{"key": e.key} for e in drawing.shown.edges],
+        "steps": [_step_data(s) for s in recorded],
+    }
+
+
+def _step_data(s: Step) -> dict:
+    value = "" if s.value is None else summary(s.value if s.kind != "accumulate" else s.change[1])
+    question, hidden, expected = _question(s)
+    return {
+        "kind": s.kind, "node": s.node.key, "edge": s.edge and s.edge.key, "input": s.edge and s.edge.source.key,
+        "operand": s.edge and s.edge.operand, "op": s.op, "number": value, "text": s.text, "formula": s.formula,
+        "source": s.source, "question": question, "hidden": hidden, "expected": expected,
+        "change": s.change and {"key": s.change[0].key, "name": s.change[0].handle,
+                                "text": None if s.change[1] is None else summary(s.change[1])},
+    }  # fmt: skip
+
+
+def _question(s: Step) -> tuple[str, str, list | None]:
+    """What to ask before this step is shown, the formula without its result, and the numbers expected."""
+    asked = s.kind == "contribution" or s.kind == "accumulate" and s.before is not None
+    value = s.change[1] if s.kind == "accumulate" else s.value
+    if not asked or getattr(value, "size", 1) > EXPECTED:
+        return "", "", None
+    numbers = [float(x) for x in value.ravel()] if shape_of(value) else [float(value)]
+    to = s.edge.source.handle
+    if s.kind == "contribution":
+        return f"What does {s.node.handle} send to {to}?", "", numbers
+    return f"What does the store hold for {to} now?", "", numbers
