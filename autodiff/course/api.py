@@ -49,9 +49,9 @@ def check(task_id: str, *answers, seed: int | None = None) -> Result:
     result = _judge(task, answers, seed, _deals(task, entry["round"]))
     if result.status == WRONG and task.deal is None:
         again = f'check("{task.id}", {", ".join(task.wants)}, seed={seed})'
-        result.notes.append(f'To repeat with the same inputs: {again}. For a hint: hint("{task.id}").')
+        result.notes.append(f'To repeat with the same inputs: `{again}`. For a hint: `hint("{task.id}")`.')
     elif result.status in (WRONG, NOT_STARTED):
-        result.notes.append(f'For a hint, run hint("{task.id}") in a new cell.')
+        result.notes.append(f'For a hint, run `hint("{task.id}")` in a new cell.')
     entry, more = record.update(task.id, lambda e: _count(e, task, result, day))
     result.notes += _on_progress(entry, task, result, day) + list(dict.fromkeys(notes + more))
     return result
@@ -120,7 +120,7 @@ def hint(task_id: str, stage: int | None = None) -> Page:
     _, notes = record.update(task.id, open_hint)
     number = shown[-1]
     _hints_shown[task.id] = max(number, _hints_shown.get(task.id, 0))
-    after = [f'The next one: hint("{task.id}") again.'] if number < 3 else ["This was the last hint."]
+    after = [f'The next one: `hint("{task.id}")` again.'] if number < 3 else ["This was the last hint."]
     headline = f"{task.id}  hint {number} of 3 ({_STAGES[number - 1]})"
     return Page(headline, task.hints[number - 1].split("\n\n"), None, after, notes)
 
@@ -132,7 +132,8 @@ def mark(which: str, how: str) -> Page:
         return Page("mark", [f"There is no exercise or task {safe_repr(which)}. The tasks are {', '.join(tasks())}."])
     if how not in record.MARKS:
         choices = ", ".join(f'mark("{which}", "{m}")' for m in record.MARKS)
-        return Page(f"{which}  not marked", [f"{safe_repr(how)} is none of the three marks. Use one of: {choices}."])
+        said = "Replace the three dots" if how is ... else f"{safe_repr(how)} is none of the three marks"
+        return Page(f"{which}  not marked", [f"{said}. Use one of: {choices}."])
     if record.location() is None:
         return Page(f"{which}  {how}", ["Progress is switched off here, so nothing was kept."])
     notes, words = [], []

@@ -1,4 +1,4 @@
-"""Checks of exercise 02, one edge twice: one contribution for each edge, added up at the node.
+"""Checks of exercise 02, one edge twice: one share for each edge, added up at the node.
 
 `TASKS` holds the tasks with their faults and hints. Wrong answers as a learner would
 type them, each with the fault it must be given, are in wrong_answers/02.txt.
@@ -64,14 +64,14 @@ def _judge_a(attempt):
 
 _FAULTS_A = (
     Fault("upstream-missing", "the gradient that arrives at y is not used",
-          "Your contributions are {slot_0} = x: that is the local derivative alone. The gradient g = {g} has "
-          "already arrived at y, and it multiplies every contribution: {g} * ({x}) = {gx}.",
-          "the edge from y to x. A contribution is (what arrives at y) times (the local derivative of this slot).",
+          "Your shares are {slot_0} = x: that is the local derivative alone. The gradient g = {g} has already "
+          "arrived at y, and it multiplies every share: {g} * ({x}) = {gx}.",
+          "the edge from y to x. A share is (what arrives at y) times (the local derivative of this slot).",
           (lambda d: (d[0], d[0], 2 * d[0]),)),
     Fault("whole-on-each", "the whole derivative 2x sits on each of the two edges",
           "{slot_0} = g * 2x on each edge. But d(x*x)/dx = 2x is the sum over both slots. One slot alone, with the "
-          "other one held still, has the derivative x, so its contribution is {g} * ({x}) = {gx}. Counted your way, "
-          "x would get 4x.",
+          "other one held still, has the derivative x, so its share is {g} * ({x}) = {gx}. Counted your way, x "
+          "would get 4x.",
           "the product a * b with two different letters. What is the derivative with respect to a alone?",
           (lambda d: (2 * d[1] * d[0], 2 * d[1] * d[0], 4 * d[1] * d[0]),
            lambda d: (2 * d[1] * d[0], 2 * d[1] * d[0], 2 * d[1] * d[0]))),
@@ -101,7 +101,7 @@ _FAULTS_A = (
           "the line that given(\"02.a\") prints above the table."),
 )
 
-# 02.b: the contributions of one product.
+# 02.b: the shares of one product.
 
 
 def _cases_b(rng):
@@ -147,7 +147,7 @@ def _show_pairs(pairs) -> str:
 def _table_b(cases, answers=None):
     rows = []
     for i, (expression, node, g) in enumerate(cases):
-        want = graphs.contributions(node, g)
+        want = graphs.shares(node, g)
         at = ", ".join(dict.fromkeys(f"{n.name} = {show_number(n.value)}" for n in node._inputs))
         row = (expression, at, show_number(g), _show_pairs(want))
         rows.append(row if answers is None else (*row, _show_pairs(answers[i])))
@@ -173,7 +173,7 @@ def _judge_b(attempt):
         if pairs is None:
             return _shape_b(attempt, result, call, node, g)
         answers.append(pairs)
-    rights = [graphs.contributions(node, g) for _, node, g in cases]
+    rights = [graphs.shares(node, g) for _, node, g in cases]
     if all(map(_same_pairs, answers, rights)):
         return attempt.passed(_table_b(cases[:1], answers[:1]))
     table = _table_b(cases, answers)
@@ -193,14 +193,14 @@ def _judge_b(attempt):
 
 
 def _shape_b(attempt, result, call, node, g):
-    want = _show_pairs(graphs.contributions(node, g))
+    want = _show_pairs(graphs.shares(node, g))
     if result.value is None:
         return attempt.fault("no-return", printed(result), None, call=call, want=want)
     value = result.value
     if isinstance(value, (list, tuple)) and value and None not in [as_number(v) for v in value]:
         return attempt.fault("no-nodes", (), None, call=call, want=want, got=safe_repr(result.value))
     return attempt.wrong([f"`{call}` returned {safe_repr(result.value)}; expected a list like {want}."],
-                           look="Return one pair for each slot: first the input node, then its contribution.")
+                           look="Return one pair for each slot: first the input node, then its share.")
 
 
 def _two(node, left, right):
@@ -215,24 +215,24 @@ _FAULTS_B = (
           "what your code does with the second slot when it holds the same node as the first. A list keeps both.",
           (lambda n, g: list({n._inputs[0]: g * n._inputs[1].value, n._inputs[1]: g * n._inputs[0].value}.items()),
            lambda n, g: [(n._inputs[0], g * n._inputs[1].value)] if n._inputs[0] is n._inputs[1]
-           else graphs.contributions(n, g))),
-    Fault("one-slot", "only one of the two slots gets a contribution",
+           else graphs.shares(n, g))),
+    Fault("one-slot", "only one of the two slots gets a share",
           "Every product sends a share along both of its slots, also when the nodes in them differ. Your list has "
           "one pair for x * y too.",
           "the second entry of node.inputs.",
-          (lambda n, g: graphs.contributions(n, g)[:1], lambda n, g: graphs.contributions(n, g)[1:])),
+          (lambda n, g: graphs.shares(n, g)[:1], lambda n, g: graphs.shares(n, g)[1:])),
     Fault("merged", "the two edges are merged into one",
           "The sum of your shares is right. But at x * x you return one pair with the whole of 2 * g * x, and this "
           "function answers for each edge: two slots, two pairs, each with {half}. Adding is the work of the next "
           "task.",
           "the special case for equal inputs in your code. Does it need to be there at all?",
           (lambda n, g: [(n._inputs[0], 2 * g * n._inputs[0].value)] if n._inputs[0] is n._inputs[1]
-           else graphs.contributions(n, g),)),
+           else graphs.shares(n, g),)),
     Fault("upstream-missing", "the gradient g is not used",
-          "Your shares are the local derivatives alone. A contribution is g times the local derivative, and here g "
-          "is {g}. With g = 1 the mistake does not show, which is why it lives long.",
+          "Your shares are the local derivatives alone. A share is g times the local derivative, and here g is {g}. "
+          "With g = 1 the mistake does not show, which is why it lives long.",
           "where g appears in your function.",
-          (lambda n, g: graphs.contributions(n, 1.0),)),
+          (lambda n, g: graphs.shares(n, 1.0),)),
     Fault("own-value", "each slot gets its own value, not the value in the other slot",
           "d(a*b)/da is b, the value in the *other* slot. At x * x both are the same number, so your code looks "
           "right there. At x * y they differ: a = {a}, b = {b}.",
@@ -243,7 +243,7 @@ _FAULTS_B = (
           "Added up, your shares would make 4 * g * x.",
           "the slots one at a time. Hold the other one still.",
           (lambda n, g: _two(n, 2 * g * n._inputs[1].value, 2 * g * n._inputs[0].value) if n._inputs[0] is n._inputs[1]
-           else graphs.contributions(n, g),
+           else graphs.shares(n, g),
            lambda n, g: _two(n, 2 * g * n._inputs[1].value, 2 * g * n._inputs[0].value))),
     Fault("output-value", "the value of the product is used, not the value of the other slot",
           "Your share contains {value}, the value of the product itself. The derivative of a * b with respect to a "
@@ -256,7 +256,7 @@ _FAULTS_B = (
           "the last line of your function."),
     Fault("no-nodes", "the numbers are there, the nodes are not",
           "`{call}` returned {got}. Without the node beside it, nobody can tell where a share goes. Expected: {want}.",
-          "the form of one entry: a pair (input node, contribution)."),
+          "the form of one entry: a pair (input node, share)."),
 )
 
 # 02.c: adding up over all edges.
@@ -282,13 +282,16 @@ def _graphs_c(rng):
 
     twice = square(number())
     twice.append(mul(twice[-1], twice[-1], "z"))
-    other = graphs.random_graph(rng, leaves=3, ops=7)
+    other = graphs.random_graph(rng, leaves=3, ops=6)
+    # A gradient of zero hides most mistakes.
+    while not all(_backward(graphs.users_first(other)).values()):
+        other = graphs.random_graph(rng, leaves=3, ops=6)
     made = [("x*x", square(-3.0)), ("x*y + x", shared(3.0, 2.0)), ("(x*y + x)**2", lesson(3.0, 2.0)),
             ("x*x", square(number())), ("(x*x)*(x*x)", twice), ("(x*y + x)**2", lesson(number(), number()))]
     return [(e, nodes[::-1]) for e, nodes in made] + [("a random graph", graphs.users_first(other))]
 
 
-def _backward(order, share=graphs.contributions, arrive=lambda grads, node, c: grads.get(node, 0.0) + c, seed=1.0):
+def _backward(order, share=graphs.shares, arrive=lambda grads, node, c: grads.get(node, 0.0) + c, seed=1.0):
     grads = {order[0]: seed}
     for node in order:
         for target, c in share(node, grads.get(node, 0.0)):
@@ -301,7 +304,7 @@ def _reset_inputs(order):
     for node in order:
         for target in node._inputs:
             grads[target] = 0.0
-        for target, c in graphs.contributions(node, grads[node]):
+        for target, c in graphs.shares(node, grads[node]):
             grads[target] += c
     return grads
 
@@ -350,7 +353,7 @@ def _judge_c(attempt):
             return attempt.fault("no-return", printed(result), None, call=call)
         if not isinstance(result.value, dict):
             got = [f"`{call}` returned {safe_repr(result.value)}; expected a dict from node to gradient."]
-            return attempt.wrong(got, look="The dict in which you add up the contributions: return it.")
+            return attempt.wrong(got, look="The dict in which you add up the shares: return it.")
         if result.value and all(isinstance(key, str) for key in result.value):
             return attempt.fault("name-keys", (), None, got=safe_repr(result.value))
         grads = {node: as_number(v) for node, v in result.value.items() if isinstance(node, Node)}
@@ -375,12 +378,12 @@ def _compare_c(attempt, name, cases, answers, rights):
     first = next(i for i, (a, r) in enumerate(zip(answers, rights)) if not _same_grads(a, r))
     expression, order = cases[first]
     node = next(n for n in reversed(order) if n not in answers[first] or not close(answers[first][n], rights[first][n]))
-    yours = show_number(answers[first][node]) if node in answers[first] else "no gradient at all"
+    yours = "the gradient " + show_number(answers[first][node]) if node in answers[first] else "no gradient"
     table = _table_c(cases, answers, len(cases))
     at = ", ".join(f"{n.name} = {show_number(n.value)}" for n in order if n.op == "leaf")
     want = show_number(rights[first][node])
     got = [f"At {expression} with {at}, `{name}` gives {node.name} {yours}; expected {want}."]
-    words = dict(got=yours, want=want, name=node.name, root=order[0].name)
+    words = dict(got=yours.split()[-1], want=want, name=node.name, root=order[0].name)
     for fault in attempt.task.faults:
         for answer in fault.answers:
             predicted = [answer(order) for _, order in cases]
@@ -398,41 +401,40 @@ def _compare_c(attempt, name, cases, answers, rights):
 
 _FAULTS_C = (
     Fault("one-edge", "two edges to the same node are counted as one",
-          "{name} gets {got} and should get {want}. Your code goes over the different input *nodes* of a product, "
-          "and x * x has one. It must go over the *edges*, and there are two. Where the inputs differ, as in x*y + "
-          "x, your code is right.",
+          "{got} is one share where two belong. Your code goes over the different input *nodes* of a product, and x "
+          "* x has one. It must go over the *edges*, and there are two. Where the inputs differ, as in x*y + x, "
+          "your code is right.",
           "a set or a dict in your loop that holds the inputs of one node. It keeps equal nodes once.",
-          (lambda order: _backward(order, lambda n, g: list(dict(graphs.contributions(n, g)).items())),)),
-    Fault("overwritten", "a later contribution replaces an earlier one",
-          "{name} gets {got}, which is the last contribution alone, and should get {want}, the sum of all. The dict "
-          "holds what has arrived so far; `grads[target] = share` throws it away. It is lost for x * x and for x*y "
-          "+ x alike, which tells this mistake from counting edges once.",
-          "the line that stores a contribution. What was in the dict just before?",
+          (lambda order: _backward(order, lambda n, g: list(dict(graphs.shares(n, g)).items())),)),
+    Fault("overwritten", "a later share replaces an earlier one",
+          "{name} gets {got}, which is the last share alone, and should get {want}, the sum of all. The dict holds "
+          "what has arrived so far; `grads[target] = share` throws it away. It is lost for x * x and for x*y + x "
+          "alike, which tells this mistake from counting edges once.",
+          "the line that stores a share. What was in the dict just before?",
           (lambda order: _backward(order, arrive=lambda grads, node, c: c),)),
-    Fault("first-kept", "only the first contribution to each node is kept",
-          "{name} gets {got}, which is the first contribution alone, and should get {want}. A node that already has "
-          "a number is skipped. To skip a node when it is *visited* again is right; to skip an *edge* is not.",
-          "the `if` around the line that stores a contribution.",
+    Fault("first-kept", "only the first share to each node is kept",
+          "{name} gets {got}, which is the first share alone, and should get {want}. A node that already has a "
+          "number is skipped. To skip a node when it is *visited* again is right; to skip an *edge* is not.",
+          "the `if` around the line that stores a share.",
           (lambda order: _backward(order, arrive=lambda grads, node, c: grads.get(node, c)),)),
     Fault("reset-inputs", "what earlier users sent is set back to zero",
-          "{name} gets {got} and should get {want}. Your code adds the shares of one node correctly (x * x is "
-          "right), but it sets each input to 0 first. A node with several users keeps only what the last user sent.",
+          "Your code adds the shares of one node correctly (x * x is right), but it sets each input to 0 first. A "
+          "node with several users keeps only what the last user sent.",
           "the line that writes 0.0. How often does it run for one node?",
           (_reset_inputs,)),
     Fault("upstream-missing", "what has arrived at a node is not passed on",
-          "{name} gets {got} and should get {want}. Your contributions are computed with 1, not with the gradient "
-          "of the node they start from. At the root that gradient is 1, so small graphs look right.",
-          "the second argument of `contributions`.",
-          (lambda order: _backward(order, lambda n, g: graphs.contributions(n, 1.0)),)),
+          "Your shares are computed with 1, not with the gradient of the node they start from. At the root that "
+          "gradient is 1, so small graphs look right.",
+          "the second argument of `shares`.",
+          (lambda order: _backward(order, lambda n, g: graphs.shares(n, 1.0)),)),
     Fault("edges-squared", "every edge is counted twice",
-          "{name} gets {got} and should get {want}. For x * x that is 4x where 2x is right. Two loops run inside "
-          "each other: one over the inputs of a node, one over its contributions. `contributions` already has one "
-          "entry for each edge.",
-          "the inner loops. One loop over `contributions(node, g)` is enough.",
-          (lambda order: _backward(order, lambda n, g: graphs.contributions(n, g) * len(n._inputs)),)),
-    Fault("first-doubled", "the first contribution to each node is counted twice",
-          "{name} gets {got} and should get {want}. The first share is stored as the starting number and then added "
-          "again. For x * x that makes three shares, 3x. A starting number must be 0.",
+          "For x * x that is 4x where 2x is right. Two loops run inside each other: one over the inputs of a node, "
+          "one over its shares. `shares` already has one entry for each edge.",
+          "the inner loops. One loop over `shares(node, g)` is enough.",
+          (lambda order: _backward(order, lambda n, g: graphs.shares(n, g) * len(n._inputs)),)),
+    Fault("first-doubled", "the first share to each node is counted twice",
+          "The first share is stored as the starting number and then added again. For x * x that makes three "
+          "shares, 3x. A starting number must be 0.",
           "how an entry begins: `setdefault(target, share)` followed by `+=` counts the share twice.",
           (lambda order: _backward(order, arrive=lambda grads, node, c: grads.get(node, c) + c),)),
     Fault("no-seed", "the root has no gradient to start from",
@@ -441,8 +443,8 @@ _FAULTS_C = (
           "the first line of your function, before the loop.",
           (_zeros, lambda order: _backward(order, seed=0.0), lambda order: {n: 0.0 for n in order[1:]})),
     Fault("seed-value", "the pass starts with the value of the root, not with 1",
-          "{name} gets {got} and should get {want}. Every gradient is too large by one factor, the value of "
-          "`{root}`. The pass starts from dL/dL, and that is 1 whatever the value of L is.",
+          "Every gradient is too large by one factor, the value of `{root}`. The pass starts from dL/dL, and that "
+          "is 1 whatever the value of L is.",
           "the number you put on order[0].",
           (lambda order: _backward(order, seed=order[0].value),)),
     Fault("missing-nodes", "the numbers are right, but some nodes are missing",
@@ -479,11 +481,11 @@ TASKS = (
         "    slot_1 = ...        # the same rule, for the other slot\n"
         "    total = slot_0 ... slot_1"),
         "Each of the two edges carries its own share, and x receives the sum of both.", _deal, _show_deal),
-    Task("02.b", "the contributions of one product", ("mul_backward",), _judge_b, _FAULTS_B, (
+    Task("02.b", "the shares of one product", ("mul_backward",), _judge_b, _FAULTS_B, (
         "The function never has to ask whether the two inputs are the same node. Write it for a * b with two "
         "different letters, and return a list with two pairs.",
         "For node = a * b, with the gradient g at the node:\n\n"
-        "    slot  input node   local derivative   contribution\n"
+        "    slot  input node   local derivative   share\n"
         "    0     a            b.value            g * b.value\n"
         "    1     b            a.value            ?",
         "Unpack, then return a list of two pairs:\n\n"
@@ -502,7 +504,7 @@ TASKS = (
         "Two loops, one inside the other, and one line that adds:\n\n"
         "    grads = {order[0]: 1.0}\n"
         "    for node in order:\n"
-        "        for target, share in contributions(node, ...):\n"
+        "        for target, share in shares(node, ...):\n"
         "            grads[target] = grads.get(target, ...) + ...\n"
         "    return grads"),
         "Every edge is counted once, and every node has the sum of what its users sent: x*x at -3 has -6."),

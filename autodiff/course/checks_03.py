@@ -422,7 +422,11 @@ def _misplaced(attempt, name, root, order, roots, orders):
     if any(all(o == walk(r) for r, o in pairs) for walk in _PREORDERS):
         return attempt.fault("on-sight", got, None, **words)
     if any(all(o == walk(r)[::-1] for r, o in pairs) for walk in (_breadth_first, *_PREORDERS)):
-        return attempt.fault("walk-reversed", got, None, **words)
+        # On a chain this is only upside down, so show a graph on which neither direction is an order.
+        root, order = next((r, o) for r, o in pairs if not _valid(r, o) and not _valid(r, o[::-1]))
+        got = [f"For this graph `{name}({root.name})` returned {_show(order)}:", _graph_lines(root)]
+        user, early = _too_early(order)
+        return attempt.fault("walk-reversed", got, None, user=user.name, early=early.name)
     return attempt.fault("input-before-user", got, None, **words)
 
 
@@ -513,9 +517,10 @@ _FAULTS_C = (
           "{early} is added on the way down one path, before {user}, which also uses it. This is a pre-order. A "
           "node is safe to place only when everything *below* it has been placed, and then the list is turned round.",
           "the line with `append`. It must run when you leave a node, not when you enter it."),
-    Fault("walk-reversed", "a pre-order turned round is no post-order",
-          "You added nodes as you saw them and turned the list round. Inputs that are met early, like {early}, are "
-          "still in the wrong place relative to {user}.",
+    Fault("walk-reversed", "nodes are added when they are first seen, and the list is turned round",
+          "Turning round is right for a list in which each node comes after its inputs. Yours has each node when "
+          "it is first seen. Here {early} stands before {user}, which uses it, and read backwards the list is "
+          "no valid order either.",
           "the line with `append`. It must run when you leave a node, after all its inputs."),
     Fault("input-before-user", "an input comes before one of its users",
           "{early} stands before {user}, and {user} uses it. When {early} is processed, the share from {user} is "

@@ -8,7 +8,7 @@ a walk that would never end.
 >>> y = mul(x, x, "y")
 >>> y.value, y.inputs
 (9.0, (x, x))
->>> contributions(y, 1.0)
+>>> shares(y, 1.0)
 [(x, -3.0), (x, -3.0)]
 """
 
@@ -84,7 +84,7 @@ def neg(a: Node, name: str) -> Node:
     return Node(name, -a.value, "neg", (a,))
 
 
-def contributions(node: Node, g: float) -> list[tuple[Node, float]]:
+def shares(node: Node, g: float) -> list[tuple[Node, float]]:
     """What `node` sends along each of its edges when the gradient `g` has arrived at it: one pair per edge."""
     if node.op == "leaf":
         return []
