@@ -32,7 +32,7 @@ class _Optimiser:
             if g.shape != p.shape:
                 raise ValueError(f"the gradient of {p.label} has shape {g.shape}")
         for p, new in self._updates(found):
-            p.set(new)
+            p._replace(new)
 
 
 class SGD(_Optimiser):

@@ -185,9 +185,14 @@ def call(function, args: tuple, kwargs: dict):
 
 def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """The operands and the params in a call of `function`; an argument that the rule has no param for is refused."""
-    given = rule.signature.bind(*args, **kwargs).arguments
-    names = list(rule.signature.parameters)
     count = 1 if rule.each else max(len(rule.partials), 1)
+    names = rule.names
+    if len(args) == count and not kwargs:
+        return (tuple(args[0]) if rule.each else args), NO_PARAMS
+    given = dict(zip(names, args))
+    if len(args) > len(names) or not given.keys().isdisjoint(kwargs) or not kwargs.keys() <= set(names):
+        rule.signature.bind(*args, **kwargs)  # raises Python's own TypeError
+    given.update(kwargs)
     operands = tuple(given.pop(name) for name in names[:count] if name in given)
     operands = tuple(operands[0]) if rule.each else operands
     params = {}

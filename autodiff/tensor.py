@@ -220,6 +220,10 @@ class Var(Tensor):
             raise ValueError(f"{self.label} can't be set to a value of shape {array.shape}: the shape must stay")
         if array.dtype != self.dtype:
             raise TypeError(f"{self.label} holds {self.dtype} and can't be set to {array.dtype}: the dtype must stay")
+        self._replace(array)
+
+    def _replace(self, array: np.ndarray) -> None:
+        """Take over an array that fits and that nobody else holds."""
         self._data, self._sets = array, (*self._sets, new_id())
 
 

@@ -42,7 +42,7 @@ class Rule:
     """
 
     __slots__ = ("name", "forward", "partials", "each", "joint", "elementwise", "save", "into", "differentiable", "params",
-                 "every", "plain", "reads", "_signature", "_frozen")  # fmt: skip
+                 "every", "plain", "reads", "_signature", "_names", "_frozen")  # fmt: skip
 
     def __init__(self, forward, partials=(), *, each=None, joint=None, elementwise=None, save=None, into=None, name=None,
                  signature=None, differentiable=True):  # fmt: skip
@@ -54,7 +54,7 @@ class Rule:
         self.every = differentiable and (each is not None or joint is not None or None not in self.partials)
         self.reads = any(p is not identity for p in self.partials) or each is not None
         self.plain = self.every and each is None and joint is None and save is None and into is None
-        self._signature, self._frozen = signature, None
+        self._signature, self._names, self._frozen = signature, None, None
         partial = each or next((p for p in partials if p is not None), None)
         self.params = _keywords(partial, skip=3 if each else 2 + len(self.partials)) if partial else ()
 
@@ -80,6 +80,13 @@ class Rule:
         if not isinstance(self._signature, inspect.Signature):
             self._signature = signature_of(self.forward, self._signature)
         return self._signature
+
+    @property
+    def names(self):
+        """The names of the forward's arguments."""
+        if self._names is None:
+            self._names = tuple(self.signature.parameters)
+        return self._names
 
 
 def signature_of(function, text=None):
