@@ -82,11 +82,13 @@ def test_lesson_01_runs_shows_its_graph_and_steps(lesson, picture):
 
 
 def shows_a_drawing(page):
-    drawings = page.locator(".jp-OutputArea-output").locator("svg:visible, .jp-RenderedSVG img:visible")
-    drawings.first.wait_for(timeout=START_MILLISECONDS)
-    drawings.first.scroll_into_view_if_needed()
-    box = drawings.first.bounding_box()
-    assert box["width"] > 100 and box["height"] > 50
+    drawing = page.locator(".jp-CodeCell", has_text="ad.draw(L)").locator(".jp-RenderedSVG img").first
+    drawing.scroll_into_view_if_needed()
+    expect(drawing).to_be_visible()
+    # A picture that the browser cannot read has no width of its own.
+    assert drawing.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
+    box = drawing.bounding_box()
+    assert box["width"] > 200 and box["height"] > 100
 
 
 def steps_forwards_and_back(page, picture):
