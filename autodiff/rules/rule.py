@@ -102,9 +102,10 @@ def signature_of(function, text=None):
 
 
 def _keywords(partial, skip):
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = list(inspect.signature(partial).parameters.values())
-    return tuple(p.name for i, p in enumerate(parameters) if p.kind in kinds and (i >= skip or p.kind == kinds[1]))
+    code = getattr(partial, "__code__", None)
+    if code is None:
+        return tuple(inspect.signature(partial).parameters)[skip:]
+    return code.co_varnames[skip : code.co_argcount + code.co_kwonlyargcount]
 
 
 @functools.cache
