@@ -329,8 +329,11 @@ def scalar_doublings():
 
 
 def importing():
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(HERE.parent.parent)
+
     def load(code):
-        return lambda: subprocess.run([sys.executable, "-c", code], check=True)
+        return lambda: subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
     return {"ours": load("import numpy, autodiff"), "numpy": load("import numpy")}
 
