@@ -1,0 +1,520 @@
+"""What is behind a disagreement: differences at many steps, left and right slopes, the rules one by one, usual causes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from ..backward import detect_nonfinite
+from ..graph import PATH, Node
+from ..recording import apply
+from ..tensor import Var
+from .functions import (
+    First, Replay, Second, array_of, below_roots, flat_gradient, floating, forward_params, index_of, label_of,
+    random_cotangent,
+)  # fmt: skip
+from .report import (
+    DISCONNECTED, JUMP, KINK, MATCH, NOT_FINITE, NOT_MULTIPLIED, NOTHING, UNSUITED, WRONG_DTYPE, WRONG_SHAPE,
+    WRONG_VALUE, ZERO, Entry, GradcheckReport, number, some,
+)  # fmt: skip
+
+class Objection:
+    """Says what is wrong with a run, and looks for the cause."""
+
+    def __init__(self, run):
+        self.run = run
+        self.tried = (0, 0)  # how many ops were checked by themselves, of how many
+
+    def misfit_report(self, misfit) -> GradcheckReport:
+        found, kind = first_misfit(self.run.subject.roots, self.run.rng), misfit.verdict.split()[-1]
+        node, i, got, expected = (found[0], found[1], found[3], found[4]) if found else (None, None, None, None)
+        op = f"{node._rule.name}, its partial for {_operand(node, i)}: {kind} {got}, expected {expected}" if found else None
+        if misfit.k is not None:
+            v = self.run.given[misfit.k]
+            headline = (f"The gradient of {self.run.names[misfit.k]} has {kind} {misfit.got}, and {self.run.names[misfit.k]} has "
+                        f"{v.shape if kind == 'shape' else v.dtype}.")  # fmt: skip
+        else:
+            headline = f"The backward pass fails, as the rule of {node._rule.name} returns {kind} {got} for {expected}."
+        if kind == "shape":
+            hint = "a cotangent has its operand's shape: undo the broadcast (sum over the axes it added) or the reduction"
+        else:
+            hint = "a cotangent has its operand's dtype: a constant in the rule widens or narrows it; use Python numbers"
+        facts = ([("op", op)] if op else []) + [("hint", hint)]
+        return self.run.result(misfit.verdict, headline=headline, op=op, hint=hint, facts=facts, **self.run.met())
+
+    def not_finite(self) -> GradcheckReport:
+        k = next(k for k, rows in enumerate(self.run.rows) if not np.isfinite(rows).all())
+        j, i = (int(n) for n in np.argwhere(~np.isfinite(self.run.rows[k]))[0])
+        analytic, numeric, error, more = float(self.run.rows[k][j, i]), math.nan, math.inf, ""
+        if isinstance(self.run.columns[k], range):
+            found = self.run.study(k, i).judge(j, 0.0, self.run.settings.atol, self.run.settings.rtol, 1.0)
+            if found.error < 1e-3 * max(1.0, abs(found.numeric)):
+                numeric, error = found.numeric, found.error
+            more = f" ({found.note})" if found.status == NOT_FINITE else ""
+        says = f"the numeric slope is {number(numeric)}" if math.isfinite(numeric) else "the numeric slope does not settle"
+        entry = Entry(self.run.row_name(j), self.run.names[k], index_of(i, self.run.given[k].shape), analytic, numeric, 0.0, error)
+        count = sum(int((~np.isfinite(rows)).sum()) for rows in self.run.rows)
+        total = sum(rows.size for rows in self.run.rows)
+        op = None
+        try:
+            with detect_nonfinite():
+                self.run.pull(self.run.row_cotangents(j))
+        except FloatingPointError as problem:
+            op = str(problem).split(" as the cotangent")[0].removeprefix("the rule of ")
+        hint = None
+        if math.isfinite(numeric):
+            hint = ("0 times infinity: a branch that was not chosen still has an infinite slope. Keep its input away from "
+                    "there before the function (a second np.where), or use backward(strong_zero=True)")  # fmt: skip
+        facts = [("count", f"{count} of {total} entries are not finite")] + [("op", op)] * bool(op)
+        facts += [("hint", hint)] * bool(hint) + self.run.base_facts() + [self.run.last_fact()]
+        return self.run.result(NOT_FINITE, headline=f"The gradient of {entry.output} by {entry.place} is {analytic}, and {says}{more}.",
+                           worst=entry, wrong=count, checked=total, op=op, hint=hint, facts=facts, **self.run.met())  # fmt: skip
+
+    def unsure_report(self, unsure, checked) -> GradcheckReport:
+        flag, found = unsure[0]
+        entry = self.run.entry(flag.k, flag.c, flag.j, found.analytic, found.numeric, found.error)
+        where = f"{entry.output} by {entry.place}"
+        exact = self.complex_slope(flag) if found.status == UNSUITED else None
+        steps = self.step_rows(flag, found)
+        facts, hint = [("count", f"{len(unsure)} of {checked} entries can't be judged; the others agree")], None
+        if exact is not None:
+            self.run.notes.append(f"differences can't judge {where}; the complex step, which subtracts nothing, says {number(exact)}")
+            agrees = abs(exact - found.analytic) <= entry.allowed
+            if agrees and len(unsure) == 1:
+                return self.run.match_report([], checked)
+            if not agrees:
+                found.numeric, found.error = exact, 0.0
+                return self.wrong_report([(flag, found)], [], 1, checked)
+        if found.status == JUMP:
+            verdict, headline = KINK, f"At {entry.place}, {found.note}: {entry.output} has no slope to compare."
+            hint = "move the point away from the jump"
+        elif found.status == NOT_FINITE:
+            verdict, headline = NOT_FINITE, f"At {where}, {found.note}; the gradient says {number(entry.analytic)}."
+        else:
+            verdict = UNSUITED
+            headline = (f"No step tells the slope of {where}: it comes out as {number(found.numeric)}, give or take "
+                        f"{found.error:.0e}; the gradient says {number(found.analytic)}.")  # fmt: skip
+            value = float(self.run.z0[flag.j])
+            hint = (f"the value, {value:.3g}, is so large beside its changes that they are lost in rounding: check the "
+                    "part that varies by itself, or take a point of moderate size")  # fmt: skip
+            if not math.isfinite(found.numeric):
+                hint = "the function is not finite around this point: move it inside the domain"
+            facts.append(("steps", self.step_words(steps, "rounding and curvature meet before the slope settles")))
+        facts += [("hint", hint)] * bool(hint) + self.run.base_facts() + [self.run.last_fact()]
+        return self.run.result(verdict, headline=headline, worst=entry, checked=checked, wrong=0, hint=hint, steps=steps,
+                           facts=facts, **self.run.met())  # fmt: skip
+
+    def wrong_report(self, wrong, kinks, count, checked) -> GradcheckReport:
+        flag, found = wrong[0]
+        k, c, j = flag.k, flag.c, flag.j
+        entry = self.run.entry(k, c, j, found.analytic, found.numeric, found.error)
+        if found.together:
+            entry = replace(entry, input=some(self.run.place(*column) for column in found.together) + " together", index=())
+        if not self.run.settings.explain:
+            return self.run.result(self.wrong_verdict(wrong), worst=entry, wrong=count, checked=checked)
+        located = self.locate(flag) if entry.index is None or not self.run.by_entry else None
+        entry = located or entry
+        cut = self.cut_on_purpose()
+        self.run.kinks = self.run.told(kinks)
+        verdict = DISCONNECTED if cut else self.wrong_verdict(wrong)
+        op, flat_kink = (None, None) if cut else self.first_wrong_op()
+        if flat_kink and found.together == () and not math.isfinite(found.left) and op is None:
+            verdict = KINK
+        hint = cut or self.hint(flag, found, op, flat_kink, verdict)
+        facts = [("entry", f"|{number(entry.analytic)} - {number(entry.numeric)}| = {entry.absolute:.3g} > "
+                  f"{self.tolerance_words(k, entry)}; relative error {entry.relative:.2g}"),
+                 ("count", f"{count} of {checked} entries disagree ({self.by_input()})")]  # fmt: skip
+        if math.isfinite(found.left) and found.status == WRONG_VALUE:
+            low, high = sorted((found.left, found.right))
+            facts.append(("kink", f"there is a kink here, with every value in [{number(low)}, {number(high)}] valid; "
+                          "this one is outside" if not found.near else "a kink is within one step, but smaller steps are clear of it"))  # fmt: skip
+        facts += [("op", op)] * bool(op) + [("hint", hint)] * bool(hint)
+        steps, taylor, exact = [], None, None
+        if j >= 0 and not found.together:
+            steps, exact = self.step_rows(flag, found), self.complex_slope(flag)
+            facts.append(("steps", self.step_words(steps, "a plateau: it is the gradient that is off, not the differences")))
+            taylor = self.taylor_order(j)
+        if taylor is not None:
+            facts.append(("taylor", f"what is left of f(x + t*d) - f(x) beside t * gradient * d falls like t^{taylor:.1f}: "
+                          "it is t^2 when the gradient is right, t^1 when it is wrong"))  # fmt: skip
+        if exact is not None:
+            facts.append(("complex", f"the complex step, which subtracts nothing, says {number(exact)}"))
+        if self.run.detached and not cut:
+            self.run.notes.append(f"met on the way: {self.run.detached_words()}; holding them constant does not explain it")
+        facts += self.run.base_facts() + [self.run.last_fact()]
+        headline = (f"The slope of {entry.output} with respect to {entry.place} is {number(entry.numeric)}; the gradient says "
+                    + ("nothing: there is none." if verdict == DISCONNECTED and not self.run.reached[k] else
+                       f"{number(entry.analytic)}."))  # fmt: skip
+        return self.run.result(verdict, headline=headline, worst=entry, wrong=count, checked=checked, hint=hint, op=op,
+                           steps=steps, taylor=taylor, complex_step=exact, kinks=self.run.kinks, facts=facts, **self.run.met())  # fmt: skip
+
+    def tolerance_words(self, k, entry) -> str:
+        s, extra = self.run.settings, f" (numeric side good to {entry.uncertainty:.0e})" if entry.uncertainty else ""
+        plain = s.atol + s.rtol * abs(entry.numeric)
+        if abs(plain - entry.allowed) > 1e-3 * entry.allowed:
+            return f"{entry.allowed:.3g}{extra}"
+        return f"{s.atol:g} + {s.rtol:g} * {number(abs(entry.numeric))} = {plain:.3g}{extra}"
+
+    def by_input(self) -> str:
+        parts = []
+        for k, name in enumerate(self.run.names):
+            total = self.run.functionals * len(self.run.columns[k])
+            bad = sum(1 for flag in self.run.flags if flag.k == k)
+            parts.append(f"{name} {bad} of {total}")
+        return ", ".join(parts)
+
+    def wrong_verdict(self, wrong) -> str:
+        flag, found = wrong[0]
+        if found.together:
+            return WRONG_VALUE
+        if not self.run.reached[flag.k]:
+            return DISCONNECTED
+        cotangents = self.run.row_cotangents(flag.j)
+        once, twice = (self.run.pull([factor * c for c in cotangents]) for factor in (1, 2))
+        one, two = (flat_gradient(pulled[flag.k], self.run.given[flag.k]) for pulled in (once, twice))
+        if not np.allclose(two, 2 * one, rtol=1e-6, atol=1e-12):
+            return NOT_MULTIPLIED
+        if all(found.analytic == 0 for flag, found in wrong):
+            return ZERO
+        return WRONG_VALUE
+
+    def locate(self, flag) -> Entry | None:
+        """The single entry that is furthest off, found by halving a direction, then a combination of outputs."""
+        k, u, j = flag.k, self.run.columns[flag.k][flag.c], flag.j
+        h = self.run.usual_step(k)
+        if isinstance(u, int):
+            i = u
+        else:
+            support = np.arange(u.size)
+            while len(support) > 1:
+                halves = []
+                for half in np.array_split(support, 2):
+                    part = np.zeros_like(u)
+                    part[half] = u[half]
+                    numeric = self.central(k, part, h)[j]
+                    gap = abs(float(self.run.rows[k][j] @ part) - numeric)
+                    halves.append((gap / (self.run.settings.atol + self.run.settings.rtol * abs(numeric)), half))
+                support = max(halves, key=lambda pair: pair[0])[1]
+            i = int(support[0])
+        h *= max(1.0, abs(float(self.run.x[k].reshape(-1)[i])))
+        analytic = float(self.run.rows[k][j][i])
+        if self.run.by_entry:
+            numeric, name = float(self.central(k, i, h)[j]), self.run.row_name(j)
+        else:
+            by_entry, self.run.by_entry = self.run.by_entry, True
+            column = self.central(k, i, h, every=True)
+            whole = np.concatenate([c.reshape(-1) for c in self.run.combinations[j]])
+            support = np.arange(self.run.count)
+            while len(support) > 1:
+                halves = []
+                for half in np.array_split(support, 2):
+                    part = np.zeros_like(whole)
+                    part[half] = whole[half]
+                    halves.append((abs(self.pulled_entry(k, i, part) - part @ column), half))
+                support = max(halves, key=lambda pair: pair[0])[1]
+            o = int(support[0])
+            part = np.zeros_like(whole)
+            part[o] = whole[o]
+            analytic, numeric, name = self.pulled_entry(k, i, part) / whole[o], float(column[o]), self.run.row_name(o)
+            self.run.by_entry = by_entry
+        allowed = self.run.settings.atol + self.run.settings.rtol * abs(numeric)
+        if not abs(analytic - numeric) > allowed:
+            return None
+        return Entry(name, self.run.names[k], index_of(i, self.run.given[k].shape), analytic, numeric, allowed)
+
+    def central(self, k, u, h, every=False):
+        with self.run.way.quiet():
+            return (self.run.moved(k, u, h) - self.run.moved(k, u, -h)) / (2 * h)
+
+    def pulled_entry(self, k, i, whole) -> float:
+        parts = np.split(whole, np.cumsum(self.run.sizes)[:-1])
+        pulled = self.run.pull([p.reshape(s).astype(array_of(y).dtype) for p, s, y in zip(parts, self.run.shapes, self.run.ys)])
+        return float(flat_gradient(pulled[k], self.run.given[k])[i])
+
+    def step_rows(self, flag, found) -> list:
+        study = self.run.study(flag.k, flag.c)
+        rows = zip(study.steps, study.slope[:, flag.j])
+        return [(float(h), float(d), abs(found.analytic - float(d))) for h, d in rows if math.isfinite(d)]
+
+    def step_words(self, steps, verdict) -> str:
+        shown = [f"{gap:.1e} at {h:.0e}" for h, _, gap in steps[:: max(1, len(steps) // 4)]]
+        gaps = [gap for _, _, gap in steps]
+        if max(gaps) < 1.1 * min(gaps):
+            return f"the gap is {min(gaps):.2g} at every step from {steps[0][0]:.0e} to {steps[-1][0]:.0e}: {verdict}"
+        return f"the gap is {', '.join(shown)}: {verdict}"
+
+    def taylor_order(self, j) -> float | None:
+        """How fast f(x + t·d) leaves its linear approximation: like t² when the gradient is right, like t when not."""
+        pulled = self.run.pull(self.run.row_cotangents(j))
+        factor = 1.25 if self.run.by_entry else 1.0
+        d = [self.run.rng.uniform(0.5, 1.5, v.size) * self.run.rng.choice((-1.0, 1.0), v.size) for v in self.run.given]
+        slope = sum(float(flat_gradient(g, v) @ u) for g, v, u in zip(pulled, self.run.given, d)) / factor
+        remainders, steps = [], 0.02 * 0.5 ** np.arange(10)
+        with self.run.way.quiet():
+            for t in steps:
+                for k, (x, u) in enumerate(zip(self.run.x, d)):
+                    self.run.flat[k][:] = x.reshape(-1) + t * u
+                    self.run.renew(k)
+                remainders.append(abs(float(self.run.z()[j]) - float(self.run.z0[j]) - t * slope))
+        for k, x in enumerate(self.run.x):
+            self.run.flat[k][:] = x.reshape(-1)
+            self.run.renew(k)
+        noise = 100 * float(np.finfo(self.run.z0.dtype).eps) * max(abs(float(self.run.z0[j])), 1e-300)
+        r = np.array([v for v in remainders if v > noise and math.isfinite(v)])
+        return float(np.median(np.log2(r[:-1] / r[1:])[-4:])) if len(r) > 2 else None
+
+    def complex_slope(self, flag) -> float | None:
+        """The slope as Im f(x + ih)/h, where f takes complex arrays and treats them as analytic functions do."""
+        first, u = self.run.subject, self.run.columns[flag.k][flag.c]
+        if not isinstance(first, First):
+            return None
+        h = 1e-20
+        points = [v.astype(np.float64) for v in self.run.given]
+        moved = [v.astype(np.complex128) for v in points]
+        moved[flag.k].reshape(-1)[u if isinstance(u, int) else slice(None)] += 1j * h * (1 if isinstance(u, int) else u)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                plain, ys = first.call(points), first.call(moved)
+                real, z = (np.concatenate([np.ravel(np.asarray(y[i])) for i in self.run.positions]) for y in (plain, ys))
+                z, real = self.run.project(z), self.run.project(real)
+        except Exception:
+            return None
+        slope = float(np.imag(z[flag.j])) / h
+        study = self.run.study(flag.k, flag.c).judge(flag.j, slope, 1e-6, 1e-4, abs(slope))
+        if z.dtype.kind != "c" or not np.allclose(real, self.run.z0, rtol=1e-9) or study.status not in (MATCH, UNSUITED):
+            return None
+        return slope if math.isfinite(slope) else None
+
+    def cut_on_purpose(self) -> str | None:
+        """What to say if the disagreement goes away when detached tensors are held constant."""
+        if not self.run.detached or isinstance(self.run.subject, Replay):
+            return None
+        settings = replace(self.run.settings, hold_detached=True, explain=False)
+        rng = np.random.default_rng(0)
+        try:
+            held = type(self.run)(self.run.subject, self.run.names, self.run.given, settings, rng, 0).report()
+        except Exception:
+            return None
+        finally:
+            self.run.subject.record(self.run.variables)
+        if held.verdict not in (MATCH, KINK, NOTHING) or held.wrong:
+            return None
+        return (f"with {self.run.detached_words()} held constant, the gradient agrees: what is missing is what detach() cuts "
+                "off. If that is meant, pass hold_detached=True; if not, take the detach out")  # fmt: skip
+
+    def first_wrong_op(self):
+        """The first op whose rule disagrees on its own inputs, in words, and an op that stands at a kink."""
+        settings = replace(self.run.settings, explain=False, hold_detached=False, eps=None, fast_mode=False, directions=4,
+                           max_entries=64, max_rows=64, allow_float32=True)  # fmt: skip
+        nodes = [t for t in below_roots([y for y in self.run.subject.roots if isinstance(y, Node)])
+                 if t._rule is not None and t._rule.differentiable and t._role == PATH]  # fmt: skip
+        nodes.sort(key=lambda t: t._id)
+        at_kink, tried = None, 0
+        for place, node in enumerate(nodes[:500], 1):
+            report = _check_rule(node, settings, self.run.subject.order, type(self.run))
+            if report is None:
+                continue
+            tried += 1
+            if report.ok or report.verdict == NOTHING:
+                at_kink = at_kink or (node._rule.name if report.kinks else None)
+                continue
+            where = f"the {_ordinal(place)} of {len(nodes)} ops counted from the inputs"
+            said = f"{node._rule.name} ({where}, result of shape {node._shape}): "
+            if report.worst is None:
+                return said + report.first_line.partition(": ")[2], at_kink
+            w = report.worst
+            return (said + f"checked by itself, {report.verdict} for {w.place}: its rule says {number(w.analytic)}, "
+                    f"differences say {number(w.numeric)}"), at_kink  # fmt: skip
+        self.tried = (tried, len(nodes))
+        return None, at_kink
+
+    def hint(self, flag, found, op, at_kink, verdict) -> str | None:
+        k, j = flag.k, flag.j
+        if found.together:
+            return (f"a tie: the shares of the tied entries add up to {number(found.analytic)}, and moved together they "
+                    f"move the output by {number(found.numeric)} per unit. Shares of a maximum or minimum sum to 1")  # fmt: skip
+        if verdict == KINK:
+            return (f"each rule by itself takes a valid value, and {at_kink} stands at a kink: put together, such values "
+                    "need not be the slope. Move the point a little, or write the function without the kink")  # fmt: skip
+        if verdict == NOT_MULTIPLIED:
+            return "the gradient does not double when the cotangent does: a partial must return g times the derivative"
+        if verdict == DISCONNECTED and op is None:
+            if self.run.captured and not self.run.used[k]:
+                return (f"f uses {some(sorted(label_of(t) for t in self.run.captured))} from outside; inside f, use the argument")
+            return ("no path of recorded ops leads from this input to the output, yet the output moves with it: its value "
+                    "was used through .data, .item() or float(), or a partial is None or returns None")  # fmt: skip
+        numeric = self.run.numeric[k].T
+        usual = None
+        if isinstance(self.run.columns[k], range):
+            rows = sorted({f.j for f in self.run.flags if f.k == k}) or [j]
+            usual = _usual_cause(self.run.rows[k][rows], numeric[rows], self.run.given[k], self.run.shapes[0], self.others(k, rows))
+        if usual is None and op is None and getattr(self, "tried", (0, 0))[0] == self.tried[1]:
+            usual = ("every rule agrees on its own inputs, so the ops that were recorded are not what f computes: a value "
+                     "went through .data, .item() or a plain array on the way")  # fmt: skip
+        return usual
+
+    def others(self, k, rows) -> list:
+        same = [i for i, v in enumerate(self.run.given) if i != k and v.shape == self.run.given[k].shape]
+        return [(self.run.names[i], self.run.numeric[i].T[rows]) for i in same if isinstance(self.run.columns[i], range)]
+
+
+def _usual_cause(a, n, x, output_shape, others) -> str | None:
+    """What the pattern of analytic against numeric slopes usually comes from. Both are rows by input entries."""
+    wrong = ~np.isclose(a, n, rtol=1e-4, atol=1e-6 * float(np.max(np.abs(n), initial=0.0)))
+    if not wrong.any():
+        return None
+    ratio = a[wrong & (n != 0)] / n[wrong & (n != 0)]
+    partial = f" in {int(wrong.sum())} of {wrong.size} entries" if not wrong.all() else ""
+    if ratio.size and ratio.size == wrong.sum() and np.allclose(ratio, ratio[0], rtol=1e-4) and ratio[0] != 0:
+        return _ratio_words(float(np.mean(ratio)), x, output_shape) + partial + _where_wrong(wrong, x)
+    if np.allclose(np.abs(a), np.abs(n), rtol=1e-4):
+        return "right size, wrong sign in some entries: an abs, or a sign that depends on the input" + _where_wrong(wrong, x)
+    for name, other in others:
+        if np.allclose(a, other, rtol=1e-4, atol=1e-9):
+            return f"this is the slope by {name}: two partials are swapped"
+    moved = _moved_words(a, n, x.shape)
+    if moved:
+        return moved
+    nonzero = n != 0
+    if nonzero.all() and np.allclose(a * n, 1, rtol=1e-4):
+        return "the reciprocal of the slope: divided where it should multiply"
+    if np.allclose(a, n * n, rtol=1e-4):
+        return "the square of the slope: applied twice"
+    if wrong.all() and np.allclose(a - n, (a - n)[0, 0], rtol=1e-4):
+        return f"off by {number((a - n)[0, 0])} in every entry: a term is missing or added"
+    if (a[wrong] == 0).all():
+        return "0 in those entries: a path is dropped, or only the last of several shares is kept" + _where_wrong(wrong, x)
+    if wrong.all() and a.shape[1] > 1 and np.allclose(a.sum(1), n.sum(1), rtol=1e-4):
+        return "the sum over the entries is right: the shares are dealt out wrongly"
+    return _where_wrong(wrong, x, alone=True) or None
+
+
+def _ratio_words(r: float, x, output_shape) -> str:
+    counts = {}
+    for what, shape in (("the input", x.shape), ("the output", output_shape)):
+        counts.setdefault(math.prod(shape), f"the number of entries of {what}")
+        for axis, length in enumerate(shape):
+            counts.setdefault(length, f"the length of axis {axis} of {what}")
+    known = {-1: "the sign is wrong", 2: "counted twice, or a factor 2 too many",
+             0.5: "a factor 2 is missing, or one of two equal paths was dropped (overwritten instead of summed)",
+             -2: "the sign is wrong, and a factor 2 too many", -0.5: "the sign is wrong, and a factor 2 is missing",
+             math.log(10): "a factor ln 10 too many", 1 / math.log(10): "a factor ln 10 is missing",
+             math.log(2): "a factor ln 2 too many", 1 / math.log(2): "a factor ln 2 is missing",
+             math.pi / 180: "degrees and radians mixed up", 180 / math.pi: "degrees and radians mixed up"}  # fmt: skip
+    text = next((words for value, words in known.items() if math.isclose(r, value, rel_tol=1e-4)), "")
+    for count, what in counts.items():
+        if count > 1 and math.isclose(r, count, rel_tol=1e-4):
+            text += ("; or " if text else "") + f"{what}: a sum where a mean belongs, or added up once too often"
+        elif count > 1 and math.isclose(r, 1 / count, rel_tol=1e-4):
+            text += ("; or " if text else "") + (f"1 over {what}: a mean where a sum belongs, or a broadcast that was "
+                                                 "averaged or not summed")  # fmt: skip
+    return f"gradient / numeric is {number(r)}: " + (text or "a constant factor is off")
+
+
+def _moved_words(a, n, shape) -> str | None:
+    """Whether the right numbers stand in the wrong places."""
+    grids = [(row.reshape(shape), right.reshape(shape)) for row, right in zip(a, n)]
+
+    def holds(change) -> bool:
+        return all(np.allclose(row, change(right), rtol=1e-4, atol=1e-8) for row, right in grids)
+
+    if len(shape) > 1:
+        last = tuple(range(len(shape) - 2)) + (len(shape) - 1, len(shape) - 2)
+        if holds(lambda g: np.transpose(g, last).reshape(shape)) or holds(lambda g: g.T.reshape(shape)):
+            return "the slopes, transposed"
+        if holds(lambda g: np.transpose(g.reshape(np.array(shape)[list(last)]), last)):
+            return "the slopes, transposed"
+    for axis in range(len(shape)):
+        for by in (1, -1):
+            if holds(lambda g: np.roll(g, by, axis)):  # noqa: B023
+                return f"the slopes, shifted by one along axis {axis}: an index is off by one"
+        if holds(lambda g: np.flip(g, axis)):  # noqa: B023
+            return f"the slopes, in reverse order along axis {axis}"
+    for axis in range(len(shape)):
+        for name, function in (("averaged", np.mean), ("summed", np.sum)):
+            if holds(lambda g: np.broadcast_to(function(g, axis=axis, keepdims=True), g.shape)):  # noqa: B023
+                return f"the slopes, {name} over axis {axis}: summed or broadcast over the wrong axis"
+    if all(np.allclose(np.sort(row, None), np.sort(right, None), rtol=1e-4, atol=1e-8) for row, right in grids):
+        return "the right numbers in the wrong places: an index or a permutation is wrong"
+    return None
+
+
+def _where_wrong(wrong, x, alone=False) -> str:
+    """Words for the wrong entries, when they are few or lie beyond a threshold."""
+    columns = wrong.any(axis=0)
+    flat, joint = x.reshape(-1), "" if alone else "; "
+    if columns.all() or flat.size < 3:
+        return ""
+    bad, good = flat[columns], flat[~columns]
+    for words, b, g in (("|{n}| is large", np.abs(bad), np.abs(good)), ("{n} is large", bad, good), ("{n} is small", -bad, -good)):
+        if b.size and g.size and b.min() > g.max() and columns.sum() > 1 or b.size and g.size and b.min() > 4 * abs(g.max()):
+            return (f"{joint}wrong only where {words.format(n='x')}: from {number(bad[np.argmin(b)])} on, and right up to "
+                    f"{number(good[np.argmax(g)])}: a branch, or a range where the formula fails")  # fmt: skip
+    if columns.sum() <= 3:
+        places = some(str(list(index_of(int(i), x.shape))) for i in np.flatnonzero(columns))
+        return f"{joint}only at {places}, right in the other {int((~columns).sum())} entries"
+    return ""
+
+
+def _check_rule(node: Node, settings, order: int, run_class) -> GradcheckReport | None:
+    """The same check for one op alone, at the inputs that were recorded; None when it can't be run alone."""
+    rule = node._rule
+    values = [t._data if isinstance(t, Node) else t for t in node._inputs]
+    positions = [i for i, t in enumerate(node._inputs) if isinstance(t, Node) and floating(t) and t._data.size]
+    names = [_operand(node, i) for i in positions]
+    rng = np.random.default_rng(0)
+    try:
+        params, options = forward_params(node)
+        subject = First(lambda *operands: apply(rule, operands, params, options), values, positions, names)
+        given = [values[i] for i in positions]
+        if order == 2:
+            y = subject.record([Var(v) for v in given])[0]
+            subject = Second(subject, len(given), names)
+            given, names = given + [random_cotangent(rng, y._shape, y._data.dtype)], names + ["the cotangent"]
+        return run_class(subject, names, given, settings, rng, 0).report()
+    except Exception:
+        return None
+
+
+def first_misfit(roots, rng):
+    """The first op, users first, that returns a share of another shape or dtype than its operand's."""
+    nodes = [t for t in below_roots([y for y in roots if isinstance(y, Node)])
+             if t._rule is not None and t._rule.differentiable and t._role == PATH]  # fmt: skip
+    for node in sorted(nodes, key=lambda t: -t._id):
+        values = [t._data if isinstance(t, Node) else t for t in node._inputs]
+        g = random_cotangent(rng, node._shape, node._data.dtype)
+        for i, (partial, t) in enumerate(zip(node._rule.partials_for(node._inputs), node._inputs)):
+            if partial is None or not isinstance(t, Node) or not t._role:
+                continue
+            try:
+                share = partial(g, node._data, *values, **node._params)
+            except Exception:
+                continue
+            if share is None:
+                continue
+            share = np.asarray(array_of(share))
+            if share.shape != t._shape:
+                return node, i, WRONG_SHAPE, share.shape, t._shape
+            if share.dtype != t._data.dtype:
+                return node, i, WRONG_DTYPE, share.dtype, t._data.dtype
+    return None
+
+
+def _operand(node: Node, i: int) -> str:
+    """What the rule calls operand i."""
+    rule = node._rule
+    partial = next((p for p in rule.partials if p is not None and hasattr(p, "__code__")), None)
+    if partial is not None and not rule.each:
+        names = list(inspect.signature(partial).parameters)[2:]
+        if i < len(names) and not names[i].startswith(("operands", "args")):
+            return f"operand {names[i]}"
+    return f"operand {i}"
+
+
+def _ordinal(n: int) -> str:
+    return f"{n}{'th' if n % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"

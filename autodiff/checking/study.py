@@ -1,0 +1,128 @@
+"""One column of a Jacobian by differences at many steps, and what they say of the gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .report import JUMP, KINK, MATCH, NOT_FINITE, UNSUITED, WRONG_VALUE, number
+
+LADDER = 10.0 ** np.arange(4, -7, -1)  # the steps of a study, as multiples of the usual step
+
+
+@dataclass
+class Judgement:
+    """What a study says of one entry: the numeric slope, how far off it may be, and whether the gradient agrees."""
+
+    status: str
+    numeric: float
+    error: float
+    left: float = math.nan
+    right: float = math.nan
+    near: bool = False
+    note: str = ""
+    analytic: float = math.nan
+    together: tuple = ()  # the columns that were moved together
+
+
+class Study:
+    """One column by differences at many steps, from far too large to far too small."""
+
+    def __init__(self, h, up, down, above, below, z0):
+        up, down = (np.asarray(d, np.float64)[:, None] for d in (up, down))
+        self.h, self.steps = h, ((up + down) / 2)[:, 0]
+        self.moved = (above - below).astype(np.float64)
+        self.slope = self.moved / (up + down)
+        self.right, self.left = (above - z0) / up, (z0 - below) / down
+        self.floor = float(np.finfo(z0.dtype).eps) * np.abs(z0)  # rounding of the value itself
+
+    def judge(self, j, analytic, atol, rtol, scale) -> Judgement:
+        h, d, sided = self.steps, self.slope[:, j], False
+        order = 2
+        if not np.isfinite(d).sum() > 1:  # at the edge of the domain there is one side only
+            d, order, sided = (self.right if np.isfinite(self.right[:, j]).sum() > 1 else self.left)[:, j], 1, True
+        numeric, error, level = extrapolated(h, d, self.floor[j], order)
+        noise = self.noise(j, d, numeric, level)
+        numeric, error, level = extrapolated(h, d, noise, order)
+        if level is None:
+            return Judgement(UNSUITED, math.nan, math.inf, note="the function is not finite one step away")
+        kink = self.kink(j, noise)
+        note = "at the edge of the domain, the slope from inside agrees" if sided else ""
+        if kink is not None:
+            left, right, doubt, below = kink
+            if below is not None:
+                numeric, error = below
+            if abs(analytic - numeric) <= atol + rtol * abs(numeric) + error:
+                return Judgement(KINK, numeric, error, left, right, below is not None)
+            low, high = min(left, right), max(left, right)
+            slack = atol + rtol * max(abs(low), abs(high)) + doubt
+            certain = below is not None and error < abs(analytic - numeric) / 10
+            status = KINK if low - slack <= analytic <= high + slack and not certain else WRONG_VALUE
+            return Judgement(status, numeric, error, left, right, below is not None)
+        allowed = atol + rtol * abs(numeric)
+        if error > max(allowed, 1e-3 * max(scale, abs(numeric))):
+            return self.unsettled(j, numeric, error)
+        if abs(analytic - numeric) <= allowed + error:
+            if not note and error > allowed:
+                note = f"the numeric slope is good to {error:.0e} only"
+            return Judgement(MATCH, numeric, error, note=note)
+        return Judgement(WRONG_VALUE, numeric, error)
+
+    def noise(self, j, d, numeric, level) -> float:
+        """How much the values scatter: far below the best step, whatever is not the slope is noise."""
+        if level is None:
+            return self.floor[j]
+        small = (self.steps < self.steps[level] / 30) & np.isfinite(d)
+        return max(self.floor[j], float(np.max(np.abs(d - numeric) * self.steps, initial=0.0, where=small)))
+
+    def kink(self, j, noise):
+        """Left and right slope, if their difference stays while the step shrinks; and the slope below that, if smooth."""
+        h, gap = self.steps, (self.right - self.left)[:, j]
+        near, best = np.flatnonzero(np.isfinite(gap) & (h <= 20 * self.h)), None
+        for a, b in zip(near, near[1:]):
+            large = max(abs(gap[a]), abs(gap[b]))
+            clear = 15 * noise / h[b] + 1e-6 * max(abs(self.left[b, j]), abs(self.right[b, j]))
+            if min(abs(gap[a]), abs(gap[b])) > clear and abs(gap[a] - gap[b]) <= 0.25 * large:
+                doubt = abs(gap[a] - gap[b]) + 3 * noise / h[b]
+                if best is None or doubt < best[0]:
+                    best = (doubt, a, b, large)
+        if best is None:
+            return None
+        doubt, a, b, large = best
+        r = h[a] / h[b]
+        left, right = (float((r * s[b, j] - s[a, j]) / (r - 1)) for s in (self.left, self.right))
+        smooth = np.flatnonzero((h < h[b]) & (np.abs(gap) < 0.1 * large) & (15 * noise / h < 0.1 * large))
+        below = None
+        if len(smooth):
+            numeric, error, level = extrapolated(h[smooth], self.slope[smooth, j], noise, 2)
+            below = (numeric, error)
+            if level is None:
+                below = (self.slope[smooth[0], j], 3 * noise / h[smooth[0]] + 0.1 * large)
+        return left, right, doubt, below
+
+    def unsettled(self, j, numeric, error) -> Judgement:
+        """The differences settle nowhere: a jump of the function, an infinite slope, or rounding."""
+        finite = np.flatnonzero(np.isfinite(self.moved[:, j]))[-3:]
+        jumps = np.abs(self.moved[finite, j])
+        if len(jumps) == 3 and jumps.min() > 1000 * self.floor[j] and np.ptp(jumps) <= 0.1 * jumps.max():
+            return Judgement(JUMP, numeric, error, note=f"the function jumps by {number(self.moved[finite[-1], j])} here")
+        for side in (self.right, self.left, self.slope):
+            sizes = np.abs(side[np.isfinite(side[:, j]), j])
+            if len(sizes) > 5 and (sizes[1:] > 1.5 * sizes[:-1]).all():
+                return Judgement(NOT_FINITE, numeric, error, note="the slope grows without bound as the step shrinks")
+        return Judgement(UNSUITED, numeric, error)
+
+
+def extrapolated(h, d, noise, order):
+    """The best slope from a pair of neighbouring steps (Richardson), a bound on its error, and where it was found."""
+    best = (math.nan, math.inf, None)
+    finite = np.flatnonzero(np.isfinite(d))
+    for a, b in zip(finite, finite[1:]):
+        r = (h[a] / h[b]) ** order
+        value = (r * d[b] - d[a]) / (r - 1)
+        error = abs(value - d[b]) + 3 * noise / h[b]
+        if error < best[1]:
+            best = (float(value), float(error), int(b))
+    return best
