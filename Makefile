@@ -19,13 +19,15 @@ SAME := $(if $(findstring command,$(origin PYTHON)),--same-python)
 SET_UP = @$(PYTHON) deploy/bootstrap.py $(SAME)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks exercises lint lock clean
+.PHONY: help lab test notebooks exercises reference bench lint lock clean
 
 help:
 	@echo "make lab        set up, then open JupyterLab on the first lesson (PORT=8890, ARGS=--no-browser)"
 	@echo "make test       set up, then run every test, doctest, lesson and solution (ARGS=\"-k name\")"
 	@echo "make notebooks  run the lessons and solutions again and store their outputs (ARGS=notebooks/NN_name.ipynb)"
 	@echo "make exercises  write exercises/ anew from solutions/"
+	@echo "make reference  write autodiff/README.md anew from the docstrings"
+	@echo "make bench      time the engine beside its peers (ARGS=\"--quick n\")"
 	@echo "make lint       check the style of the code"
 	@echo "make lock       pin the newest versions that work together in deploy/constraints.txt"
 	@echo "make clean      remove .venv, caches and build folders"
@@ -46,6 +48,14 @@ notebooks:
 exercises:
 	$(SET_UP) course test
 	@$(VENV_PYTHON) -m autodiff.course.generate $(ARGS)
+
+reference:
+	$(SET_UP) course test
+	@$(VENV_PYTHON) deploy/api.py $(ARGS)
+
+bench:
+	$(SET_UP) bench
+	@$(VENV_PYTHON) benchmarks/run.py $(ARGS)
 
 lint:
 	$(SET_UP) course test

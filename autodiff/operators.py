@@ -100,8 +100,11 @@ def _shape_of(args: tuple):
 
 _attach_operators()
 Tensor.max, Tensor.min = _extremum(np.max), _extremum(np.min)
-Tensor.reshape = lambda self, *shape: np.reshape(self, _shape_of(shape))
-Tensor.transpose = lambda self, *axes: np.transpose(self, _shape_of(axes) if axes else None)
 Tensor.astype = lambda self, dtype: apply(RULES[astype], (self,), {"dtype": np.dtype(dtype)})
 Tensor.copy = lambda self: np.copy(self)
 Tensor.flatten = lambda self: np.copy(np.ravel(self))
+Tensor.reshape = lambda self, *shape: np.reshape(self, _shape_of(shape))
+Tensor.transpose = lambda self, *axes: np.transpose(self, _shape_of(axes) if axes else None)
+for _name in ("astype", "copy", "flatten", "reshape", "transpose"):
+    getattr(Tensor, _name).__name__ = _name
+    getattr(Tensor, _name).__doc__ = f"``np.{_name}`` of this tensor."
