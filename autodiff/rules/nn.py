@@ -30,7 +30,7 @@ def relu(a):
 @dispatched
 def elu(a, alpha=1.0):
     """a above 0, alpha·(exp(a) - 1) elsewhere."""
-    return np.where(a > 0, a, alpha * np.expm1(np.minimum(a, 0)))[()]
+    return np.maximum(a, 0) + alpha * np.expm1(np.minimum(a, 0))
 
 
 def elu_slope(a, alpha):
@@ -40,9 +40,8 @@ def elu_slope(a, alpha):
 
 @dispatched
 def sigmoid(a):
-    """1/(1 + exp(-a)), by exp(-|a|), which can't overflow and keeps the digits of small values."""
-    e = np.exp(-np.abs(a))
-    return np.where(a >= 0, 1, e) / (1 + e)
+    """1/(1 + exp(-a)), extended by exp(a) below 0: nothing overflows, and small values keep their digits."""
+    return np.exp(np.minimum(a, 0)) / (1 + np.exp(-np.abs(a)))
 
 
 @dispatched
@@ -64,52 +63,74 @@ def softplus(a):
 
 # The error function
 
-SERIES = [(-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(19)]  # of erf(z)·√π/(2z) in z²: 1e-17 below 1
-STEP = 0.5  # of the trapezoidal rule, whose relative error is exp(-(π/STEP)²), 7e-18
-NODES = [((STEP * n) ** 2, math.exp(-((STEP * n) ** 2))) for n in range(1, 14)]
+
+class Precision(NamedTuple):
+    """The terms that the error function needs: a series below 1 and a trapezoidal rule elsewhere.
+
+    `series`: the coefficients of erf(z)·√π/(2z) in z². `step`: of the rule, whose relative error is exp(-(π/step)²).
+    `nodes`: the squares of its positions, and the weights there.
+    """
+
+    series: tuple
+    step: float
+    nodes: tuple
+
+    @classmethod
+    def of(cls, terms, step, nodes):
+        squares = [(step * n) ** 2 for n in range(1, nodes + 1)]
+        return cls(tuple((-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)), step,
+                   tuple((s, math.exp(-s)) for s in squares))  # fmt: skip
 
 
-def _erf_near_0(z):
+DOUBLE, SINGLE = Precision.of(19, 0.5, 12), Precision.of(12, 0.65, 7)  # errors of 1e-17 and 1e-10
+CACHED = 1 << 13  # entries that are worked on at once, so that they stay in cache through all terms
+
+
+def _erf_near_0(z, precision):
     s = z * z
-    total = np.full_like(s, SERIES[-1])
-    for c in SERIES[-2::-1]:
+    total = np.full_like(s, precision.series[-1])
+    for c in precision.series[-2::-1]:
         total *= s
         total += c
     return total * z * (2 / math.sqrt(math.pi))
 
 
-def _erfc_from_half(z, gauss):
+def _erfc_from_half(z, gauss, precision):
     """1 - erf(z) for z ≥ ½, where `gauss` is exp(-z²): the trapezoidal rule on its integral representation.
 
     F. Matta and A. Reichel, Uniform computation of the error function and other related functions, Mathematics of
     Computation 25 (1971). Every term of the sum is positive, so no digits cancel, in the far tail neither.
     """
-    s = z * z
+    s, step = z * z, precision.step
     total = 0.5 / s
-    for square, weight in NODES:
+    for square, weight in precision.nodes:
         total += weight / (s + square)
-    pole = 2 / np.expm1(np.minimum(z, 20) * (2 * math.pi / STEP))  # beyond 20 it is far below every digit
-    return total * z * gauss * (2 * STEP / math.pi) - np.where(z < math.pi / STEP, pole, 0)
+    pole = 2 / np.expm1(np.minimum(z, 20) * (2 * math.pi / step))  # beyond 20 it is far below every digit
+    return total * z * gauss * (2 * step / math.pi) - pole * (z < math.pi / step)
 
 
 def _pieces(a, near_0, away):
     """`near_0` below 1 in magnitude and `away` elsewhere, in double precision, each on its own entries only."""
     a = np.asarray(a)
-    x = a.astype(np.float64, copy=False)
-    small = np.abs(x) < 1
-    result = np.empty(x.shape)
-    result[small] = near_0(x[small])
-    result[~small] = away(x[~small])
-    return result.astype(a.dtype, copy=False)[()]  # a number for a number, as ufuncs give
+    flat, precision = a.reshape(-1), DOUBLE if a.dtype.itemsize > 4 else SINGLE
+    result = np.empty(flat.shape, a.dtype)
+    for i in range(0, len(flat), CACHED):
+        x = flat[i : i + CACHED].astype(np.float64)
+        small = np.abs(x) < 1
+        at, rest = np.flatnonzero(small), np.flatnonzero(~small)
+        y = np.empty_like(x)
+        y[at], y[rest] = near_0(x[at], precision), away(x[rest], precision)
+        result[i : i + CACHED] = y
+    return result.reshape(a.shape)[()]  # a number for a number, as ufuncs give
 
 
 @dispatched
 def erf(a):
     """2/√π·∫exp(-t²)dt from 0 to a: by its Maclaurin series below 1, else from the complementary function."""
 
-    def away(x):
+    def away(x, precision):
         z = np.minimum(np.abs(x), 6)  # erfc(6) is below half a unit in the last place of 1
-        return np.copysign(1 - _erfc_from_half(z, np.exp(-z * z)), x)
+        return np.copysign(1 - _erfc_from_half(z, np.exp(-z * z), precision), x)
 
     return _pieces(a, _erf_near_0, away)
 
@@ -118,14 +139,14 @@ def erf(a):
 def ndtr(a):
     """The normal distribution function, ½·(1 + erf(a/√2)), with all digits where it is small."""
 
-    def away(x):
+    def away(x, precision):
         z = np.minimum(np.abs(x), 40)  # exp(-800) is 0
         head = z.astype(np.float32).astype(np.float64)  # its square is exact: exp would magnify the rounding of z²
         gauss = np.exp(head * head / -2) * np.exp((z - head) * (z + head) / -2)
-        tail = _erfc_from_half(z * math.sqrt(0.5), gauss) / 2
-        return np.where(x > 0, 1 - tail, tail)
+        tail = _erfc_from_half(z * math.sqrt(0.5), gauss, precision) / 2
+        return (x > 0) - np.copysign(tail, x)
 
-    return _pieces(a, lambda x: 0.5 + _erf_near_0(x * math.sqrt(0.5)) / 2, away)
+    return _pieces(a, lambda x, precision: 0.5 + _erf_near_0(x * math.sqrt(0.5), precision) / 2, away)
 
 
 def gaussian(a, scale):
@@ -263,7 +284,7 @@ def _windows(x, kernel, geometry, size):
 # Convolutions: three linear maps, the partial derivatives of one sum Σ x[stride·l + dilation·k - before]·w[k]·g[l].
 # Each is given the spatial size of its result.
 
-BLOCK = 1 << 19  # entries of the windows that are copied out at once: memory stays bounded, and the copy in cache
+BLOCK = 1 << 17  # entries of the windows that are copied out at once: memory stays bounded, and the copy in cache
 
 
 def _blocks(rows, others):
@@ -426,13 +447,12 @@ def _add_slices(total, src, axis, index):
     """Add slice i of `src` to slice ``index[i]`` of `total`, in place; repeats are summed first, since += adds once."""
     if not index.size:
         return
-    order = np.argsort(index, kind="stable")
-    index = index[order]
+    if np.any(index[1:] < index[:-1]):
+        order = np.argsort(index, kind="stable")
+        index, src = index[order], np.take(src, order, axis)
     starts = np.flatnonzero(np.concatenate([[True], index[1:] != index[:-1]]))
     if len(starts) < len(index):
-        src, order, index = np.add.reduceat(np.take(src, order, axis), starts, axis), None, index[starts]
-    elif not np.array_equal(order, np.arange(len(order))):
-        src = np.take(src, order, axis)
+        index, src = index[starts], np.add.reduceat(src, starts, axis)
     total[(slice(None),) * axis + (index,)] += src
 
 
@@ -521,7 +541,7 @@ def slice_scatter(a, src, key):
 ERF_SLOPE = 2 / math.sqrt(math.pi)
 NORMAL_SLOPE = 1 / math.sqrt(2 * math.pi)
 
-rule(relu,        lambda g, y, a: np.where(a <= 0, 0, g), elementwise=True)
+rule(relu,        lambda g, y, a: g * ~(a <= 0), elementwise=True)
 rule(elu,         lambda g, y, a, alpha=1.0: g * elu_slope(a, alpha), elementwise=True)
 rule(sigmoid,     lambda g, y, a: g * (y * sigmoid(-a)), elementwise=True)
 rule(silu,        lambda g, y, a: g * silu_slope(a, sigmoid(a)), elementwise=True)
