@@ -6,7 +6,8 @@ import functools
 from pathlib import Path
 
 from .drawing import Drawing, RenderError
-from .drawing.text import clean, shape_of, shape_text, summary, table
+from .drawing.text import brief, clean, shape_of, shape_text, summary, table
+from .drawing.view import is_value
 from .tracing import Step, Trace, trace
 
 STATIC = Path(__file__).parent / "static"
@@ -114,10 +115,8 @@ def _listing(recorded: Trace) -> str:
 def _data(recorded: Trace, drawing: Drawing) -> dict:
     """What the front end needs: texts only, ready to be shown."""
     grads, uses = recorded.gradients(), recorded.uses()
-    when = {}
-    for s in recorded:
-        if s.kind == "contribution":
-            when[s.edge] = s.index
+    when = {s.edge: s.index for s in recorded if s.kind == "contribution"}
+    sources = {s.edge: s.source for s in recorded if s.kind == "rule"}
     rules: dict = {}
     for s in recorded:
         if s.kind == "rule" and s.source:
@@ -131,23 +130,24 @@ def _data(recorded: Trace, drawing: Drawing) -> dict:
     } for n in drawing.shown.nodes if n.kind != "folded"]  # fmt: skip
     return {
         "title": f"backward pass from {recorded.root.handle}",
-        "store": "Gradient store",
+        "store": "Gradients on the nodes" if is_value(recorded.root.node) else "Gradient store",
         "listing": drawing.text,
         "nodes": nodes,
-        "edges": [{"key": e.key} for e in drawing.shown.edges],
-        "steps": [_step_data(s) for s in recorded],
+        "edges": [{"key": e.key, "label": drawing.edge_label(e)} for e in drawing.shown.edges],
+        "steps": [_step_data(s, sources.get(s.edge)) for s in recorded],
     }
 
 
-def _step_data(s: Step) -> dict:
-    value = "" if s.value is None else summary(s.value if s.kind != "accumulate" else s.change[1])
+def _step_data(s: Step, source: str | None) -> dict:
+    value = s.change[1] if s.kind == "accumulate" else s.value
     question, hidden, expected = _question(s)
     return {
         "kind": s.kind, "node": s.node.key, "edge": s.edge and s.edge.key, "input": s.edge and s.edge.source.key,
-        "operand": s.edge and s.edge.operand, "op": s.op, "number": value, "text": s.text, "formula": s.formula,
-        "source": s.source, "question": question, "hidden": hidden, "expected": expected,
+        "operand": s.edge and s.edge.operand, "op": s.node.op, "number": "" if value is None else summary(value), "brief": "" if value is None else brief(value), "text": s.text, "formula": s.formula,
+        "source": source if s.edge else None, "question": question, "hidden": hidden, "expected": expected,
         "change": s.change and {"key": s.change[0].key, "name": s.change[0].handle,
-                                "text": None if s.change[1] is None else summary(s.change[1])},
+                                "text": None if s.change[1] is None else summary(s.change[1]),
+                                "brief": None if s.change[1] is None else brief(s.change[1])},
     }  # fmt: skip
 
 

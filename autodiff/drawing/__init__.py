@@ -8,7 +8,7 @@ from pathlib import Path
 from .digraph import PlainDigraph, quoted
 from .fold import folded
 from .render import RenderError, finish, renderer, to_svg
-from .text import clean, shape_text, summary, table
+from .text import brief, clean, shape_text, summary, table
 from .view import Edge, Graph, NodeView, graph_of
 
 try:
@@ -40,15 +40,15 @@ class Drawing(Digraph):
     A notebook shows the picture, and the table where nothing can draw; a terminal shows the table.
     """
 
-    def __init__(self, graph: Graph, gradient=lambda node: None):
-        self.graph, self._gradient = graph, gradient
+    def __init__(self, graph: Graph, gradient=lambda node: None, share=lambda edge: None):
+        self.graph, self._gradient, self._share = graph, gradient, share
         self.shown = folded(graph, LARGEST)
         self._wide = _depth(self.shown) <= DEEP
         super().__init__(
             graph_attr={"rankdir": "LR" if self._wide else "TB", "bgcolor": "white", "fontname": FONT,
                         "nodesep": "0.3", "ranksep": "0.45"},
             node_attr={"shape": "box", "fontname": FONT, "fontsize": "14", "margin": "0.16,0.08"},
-            edge_attr={"fontname": FONT, "fontsize": "11", "arrowsize": "0.8"},
+            edge_attr={"fontname": FONT, "fontsize": "12", "arrowsize": "0.8"},
         )  # fmt: skip
         self.lines = {}  # node key -> the lines of its label
         self.body.extend(self._statements())
@@ -69,10 +69,10 @@ class Drawing(Digraph):
             lines.append(f"shape {shape_text(node.value)}")
         elif shape_text(node.value) != "()":
             lines.append(shape_text(node.value).removeprefix("() "))
-        lines.append(f"value {summary(node.value)}")
+        lines.append(f"value {brief(node.value)}")
         gradient = self._gradient(node)
         if gradient is not None:
-            lines.append(f"grad {summary(gradient)}")
+            lines.append(f"grad {brief(gradient)}")
         return lines + node.notes
 
     def gradient_line(self, node: NodeView) -> int | None:
@@ -81,10 +81,14 @@ class Drawing(Digraph):
         at = len(lines) - len(node.notes) - 1
         return at if self._gradient(node) is not None and at >= 0 else None
 
+    def edge_label(self, edge: Edge, share: str | None = None) -> str:
+        """The operand's name where there are several, and what goes back along the edge."""
+        parts = [edge.operand if len(edge.target.inputs) > 1 else "", edge.note or share or ""]
+        return ": ".join(p for p in parts if p)
+
     def _edge(self, edge: Edge) -> str:
-        label = edge.note
-        if edge.operand and len(edge.target.inputs) > 1:
-            label = f"{edge.operand}: {edge.note}" if edge.note else edge.operand
+        value = self._share(edge)
+        label = self.edge_label(edge, None if value is None else clean(brief(value), 24))
         style = "solid" if edge.flows else "dotted" if edge.origin else "dashed"
         return f'id="{edge.key}" label={quoted(label)} style="{style}"'
 

@@ -43,6 +43,17 @@ def summary(value) -> str:
     return f"min {number(low)}, mean {number(value.mean(dtype=float))}, max {number(high)}"
 
 
+def brief(value) -> str:
+    """The same where room is short: of larger arrays only the extremes, with three digits.
+
+    >>> import numpy as np
+    >>> brief(np.linspace(-1.23456, 2, 100)), brief(0.04517665973091214)
+    ('-1.23 to 2', '0.0451767')
+    """
+    text = summary(value)
+    return f"{value.min():.3g} to {value.max():.3g}" if text.startswith("min ") else text
+
+
 def _nested(items) -> str:
     return "[" + ", ".join(_nested(i) if isinstance(i, list) else number(i) for i in items) + "]"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ PREFIX = {"negative": "-", "neg": "-", "positive": "+"}
 HIDDEN = {"saved", "out"}  # params that are no part of the call
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Edge:
     """One operand slot: `source` is operand number `slot` of `target`."""
 
@@ -32,9 +33,9 @@ class Edge:
     origin: bool = False  # no operand: leads from a tensor to its detached copy
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class NodeView:
-    """One node: `kind` is variable, constant, detached, result, pruned or unneeded."""
+    """One node: `kind` is variable, constant, detached, result, pruned, unneeded, or folded for several in one."""
 
     key: str
     node: object
@@ -42,7 +43,9 @@ class NodeView:
     name: str | None
     kind: str
     handle: str = ""
-    formula: str = ""
+    op: str = ""
+    operands: list = field(default_factory=list)  # node views, arrays and numbers
+    params: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     inputs: list[Edge] = field(default_factory=list)
     uses: int = 0
@@ -50,7 +53,7 @@ class NodeView:
     @property
     def title(self) -> str:
         """How it was made, ``u = n2 + x``; for a leaf its name."""
-        return f"{self.handle} = {self.formula}" if self.formula else self.handle
+        return f"{self.handle} = {_formula(self.op, self.operands, self.params)}" if self.op else self.handle
 
     @property
     def shape(self) -> tuple:
@@ -135,8 +138,7 @@ def _tensor_graph(roots: list, names: dict) -> Graph:
                                         "" if flows else "no gradient"))  # fmt: skip
                 views[x].uses += 1
                 count += 1
-        written = [views[x] if isinstance(x, Node) else x for x in t._inputs]
-        view.formula = _formula(t._rule.name, written, t._params) if t._rule else ""
+        view.operands, view.params = [views[x] if isinstance(x, Node) else x for x in t._inputs], t._params
     for view in views.values():
         if view.uses > 1:
             view.notes.append(f"used {view.uses} times")
@@ -174,7 +176,8 @@ def _view(t: Node, key: str, visited: set, names: dict) -> NodeView:
     else:
         kind = "unneeded"
         notes.append("not needed for the gradient")
-    return NodeView(key, t, t._data, getattr(t, "_name", None) or names.get(t), kind, notes=notes)
+    return NodeView(key, t, t._data, getattr(t, "_name", None) or names.get(t), kind,
+                    op=rule.name if rule else "", notes=notes)
 
 
 def _summed(small: tuple, large: tuple) -> str:
@@ -186,6 +189,7 @@ def _summed(small: tuple, large: tuple) -> str:
     return f"gradient summed over {'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))}"
 
 
+@functools.lru_cache(maxsize=1000)
 def _operands(rule, count: int) -> list[str]:
     """What the rule's partials call the operands."""
     if rule.each is not None:
@@ -252,7 +256,7 @@ def _scalar_graph(roots: list, names: dict) -> Graph:
     found: dict = {}
     for root in roots:
         found.update(dict.fromkeys(reversed(order(root))))
-    views = {v: NodeView(f"n{i}", v, v.data, v.name or names.get(v), "result" if v.op else "variable",
+    views = {v: NodeView(f"n{i}", v, v.data, v.name or names.get(v), "result" if v.op else "variable", op=v.op or "",
                          notes=[] if v.op else ["leaf"]) for i, v in enumerate(found)}  # fmt: skip
     _settle_handles(views)
     count = 0
@@ -262,8 +266,7 @@ def _scalar_graph(roots: list, names: dict) -> Graph:
                 view.inputs.append(Edge(f"e{count}", views[x], view, slot, "ab"[slot], True))
                 views[x].uses += 1
                 count += 1
-        written = [views[x] if is_value(x) else x for x in v.inputs]
-        view.formula = _formula(v.op, written, {}) if v.op else ""
+        view.operands = [views[x] if is_value(x) else x for x in v.inputs]
     for view in views.values():
         if view.uses > 1:
             view.notes.append(f"used {view.uses} times")

@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const PLAY_MILLISECONDS = 1200;
-const SMALLEST_SCALE = 0.6; // below this the drawing scrolls instead of shrinking
+const SMALLEST_SCALE = 0.8; // below this the drawing scrolls instead of shrinking
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -23,6 +23,12 @@ function parseDrawing(text) {
   svg.querySelectorAll("title, desc").forEach((element) => element.remove());
   svg.querySelector("#graph0 > polygon")?.remove();
   return svg;
+}
+
+// Read from the shape itself: a widget is built before it is laid out, so its boxes are still empty.
+function upperBorder(shape) {
+  const numbers = (shape.getAttribute("d") ?? shape.getAttribute("points")).match(/-?\d+(\.\d+)?/g).map(Number);
+  return Math.min(...numbers.filter((_, i) => i % 2 === 1));
 }
 
 // What a learner may type for a number: 36, -0.5, 1e-3, 18*2, 1/3.
@@ -139,10 +145,9 @@ class Stepper {
       group.setAttribute("role", "button");
       group.setAttribute("aria-label", `${node.title}, ${node.value}`);
       group.addEventListener("click", () => this.select(node.key === this.selected ? "" : node.key));
-      const outline = group.querySelector("path, polygon").getBBox();
       const tag = document.createElementNS(SVG, "text");
-      tag.setAttribute("x", outline.x + outline.width / 2);
-      tag.setAttribute("y", outline.y - 5);
+      tag.setAttribute("x", texts[0].getAttribute("x"));
+      tag.setAttribute("y", upperBorder(group.querySelector("path, polygon")) - 5);
       tag.setAttribute("class", "ad-tag");
       group.append(tag);
       this.nodes.set(node.key, { group, tag, grad: node.grad_line === null ? null : texts[node.grad_line] });
@@ -161,13 +166,13 @@ class Stepper {
       }
       text.setAttribute("class", "ad-share");
       text.setAttribute("text-anchor", "middle");
-      this.edges.set(edge.key, { group, text, plain: text.textContent });
+      this.edges.set(edge.key, { group, text, plain: edge.label });
     }
   }
 
   buildQuestion() {
     this.asked = make("span");
-    this.answer = make("input", { type: "text", "aria-label": "Your prediction", size: "14", autocomplete: "off" });
+    this.answer = make("input", { type: "text", "aria-label": "Your number", size: "14", autocomplete: "off" });
     const check = make("button", { type: "submit" }, "Check");
     const reveal = make("button", { type: "button" }, "Show it");
     reveal.addEventListener("click", () => this.reveal(null));
@@ -280,25 +285,28 @@ class Stepper {
     const store = new Map();
     const grads = new Map();
     const shares = new Map();
-    for (const { change, kind, edge, number } of steps.slice(0, known + 1)) {
-      if (kind === "contribution") shares.set(edge, number);
+    for (const { change, kind, edge, brief } of steps.slice(0, known + 1)) {
+      if (kind === "contribution") shares.set(edge, brief);
       if (!change) continue;
       if (change.text === null) store.delete(change.key);
       else {
         store.set(change.key, change);
-        grads.set(change.key, change.text);
+        grads.set(change.key, change.brief);
       }
     }
     if (hidden && step.kind === "contribution") shares.set(step.edge, "?");
 
     this.slider.value = this.index;
     this.slider.setAttribute("aria-valuetext", `step ${this.index} of ${this.last}, ${step.kind}`);
-    this.counter.textContent = `${this.index} / ${this.last}`;
-    this.first.disabled = this.previous.disabled = this.index === 0;
-    this.end.disabled = this.index === this.last;
-    this.next.disabled = this.index === this.last && !hidden;
+    this.counter.textContent = `${this.index} / ${this.last} ${step.kind}`;
+    // A disabled button would lose the keyboard's focus.
+    const dim = (button, off) => button.setAttribute("aria-disabled", off);
+    dim(this.first, this.index === 0);
+    dim(this.previous, this.index === 0);
+    dim(this.end, this.index === this.last);
+    dim(this.next, this.index === this.last && !hidden);
 
-    this.sentence.textContent = `${step.kind}: ${hidden ? step.question : step.text}`;
+    this.sentence.textContent = hidden ? step.question : step.text;
     this.formula.textContent = hidden ? step.hidden : step.formula;
     this.rule.textContent = step.source ? `${step.op}, operand ${step.operand}:  ${step.source}` : "";
     this.question.hidden = !hidden;
@@ -334,7 +342,7 @@ class Stepper {
       group.classList.toggle("ad-now", key === step.edge);
       group.classList.toggle("ad-done", key !== step.edge && shares.has(key));
       text.textContent = shares.has(key) ? `${plain ? `${plain}: ` : ""}${shares.get(key)}` : plain;
-      if (key === step.edge && step.kind === "skip") text.textContent = `${plain} (skipped)`;
+      if (key === step.edge && step.kind === "skip") text.textContent = `${plain ? `${plain}, ` : ""}skipped`;
     }
     const current = this.edges.get(step.edge)?.group ?? this.nodes.get(step.node)?.group;
     if (current) this.bringIntoView(current);
@@ -359,7 +367,7 @@ class Stepper {
     for (const { operand, name, source } of node.rules) line(`to ${name} (operand ${operand}): `, make("code", {}, source));
     const terms = node.terms.map(({ step, text, name }) => `${step <= known ? text : "?"} (from ${name})`);
     const total = grads.has(node.key) && node.terms.every(({ step }) => step < known + 1);
-    if (node.terms.length === 0) line(grads.has(node.key) ? `gradient ${grads.get(node.key)}` : "no gradient");
+    if (node.terms.length === 0) line(grads.has(node.key) ? `gradient ${node.grad}` : "no gradient");
     else line(`gradient ${terms.join(" + ")}${total ? ` = ${node.grad}` : " = ?"}`);
   }
 

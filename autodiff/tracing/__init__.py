@@ -47,11 +47,6 @@ class Step:
         return self.trace.store_at(self.index)
 
     @property
-    def op(self) -> str:
-        """The name of the operation that made the node, or an empty text."""
-        return _op(self.node.node)
-
-    @property
     def where(self) -> str:
         """The node, or the node and the operand it hands its share to."""
         return self.node.handle if self.edge is None else f"{self.node.handle} -> {self.edge.source.handle}"
@@ -101,9 +96,9 @@ class Trace:
         return found
 
     def drawing(self) -> Drawing:
-        """The graph with all gradients of this pass written into it."""
-        grads = self.gradients()
-        return Drawing(self.graph, grads.get)
+        """The graph with all gradients of this pass in its nodes, and each contribution on its edge."""
+        shares = {s.edge: s.value for s in self.steps if s.kind == "contribution"}
+        return Drawing(self.graph, self.gradients().get, shares.get)
 
     @property
     def text(self) -> str:
@@ -184,8 +179,8 @@ class Trace:
         if step.kind == "rule":
             read = self._read(step)
             given = ", ".join(f"{k} = {v}" for k, v in read)
-            what = f"{_op(step.node.node)}: {_returned(step.source)}" if step.source else _op(step.node.node)
-            return what + (f"  with {given}" if given else ""), f"Ask the rule of {_op(step.node.node)} for {to}{slot}."
+            what = f"{step.node.op}: {_returned(step.source)}" if step.source else step.node.op
+            return what + (f"  with {given}" if given else ""), f"Ask the rule of {step.node.op} for {to}{slot}."
         if step.kind == "contribution":
             numbers = {k: v for k, v in self._operands(step).items() if not shape_of(v)}
             written = with_numbers(step.source, numbers)
@@ -265,10 +260,6 @@ def trace(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=
 
 def _array(x):
     return x._data if isinstance(x, Node) else x
-
-
-def _op(node) -> str:
-    return node.op or "" if is_value(node) else node._rule.name if node._rule else ""
 
 
 def _returned(source: str) -> str:
