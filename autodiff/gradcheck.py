@@ -159,6 +159,10 @@ def _names(f, items) -> list[str]:
     return [getattr(item, "name", None) or name for item, name in zip(items, names)]
 
 
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] if text.startswith("the ") else text
+
+
 def _kind(item) -> str:
     if isinstance(item, Node):
         return f"a plain Tensor of {item._data.dtype}"
@@ -213,6 +217,7 @@ class _Run:
         self.given = [np.array(v) for v in values]
         self.notes, self.evaluations = list(notes), 0
         self.studies, self.kinks = {}, []
+        self.reached = [False] * len(self.given)
 
     def result(self, verdict, ok=False, headline="", **more) -> GradcheckReport:
         return GradcheckReport(verdict, ok, self.subject.order, headline, seed=self.seed, evaluations=self.evaluations,
@@ -231,14 +236,14 @@ class _Run:
             if early is None:
                 with self.way.quiet():
                     early = self.numeric_side()
-            return early or self.judge()
+            return self.judge() if early is None else early
 
     # Before anything is compared
 
     def begin(self) -> GradcheckReport | None:
         for name, v in zip(self.names, self.given):
             if not np.isfinite(v).all():
-                return self.result(NOT_FINITE, headline=f"{name} itself is {where_not_finite(v)}: no slope there.")
+                return self.result(NOT_FINITE, headline=f"{_sentence(name)} itself is {where_not_finite(v)}: no slope there.")
         if self.settings.hold_detached:
             self.subject = Replay(self.subject)
         self.variables = [Var(v, name=n) for v, n in zip(self.given, self.names)]
@@ -257,7 +262,7 @@ class _Run:
         self.look_at_graph(len(returned))
         for name, y in zip(self.output_names, self.ys):
             if not np.isfinite(array_of(y)).all():
-                return self.result(NOT_FINITE, headline=f"{name} is {where_not_finite(array_of(y))}: no slope there.")
+                return self.result(NOT_FINITE, headline=f"{_sentence(name)} is {where_not_finite(array_of(y))}: no slope there.")
         if not self.count or not any(v.size for v in self.given):
             empty = "the output has" if not self.count else "the inputs have"
             self.analytic_form()
@@ -291,7 +296,6 @@ class _Run:
         """The Jacobian by the rules: `rows[k][j]` is the gradient of input k for row j."""
         s, rng = self.settings, self.rng
         self.dense = [random_cotangent(rng, shape, array_of(y).dtype) for shape, y in zip(self.shapes, self.ys)]
-        self.reached = [False] * len(self.given)
         self.by_entry = self.count <= s.max_rows and not s.fast_mode
         if self.by_entry:
             self.functionals = self.count
@@ -592,7 +596,8 @@ class _Run:
             return Objection(self).wrong_report(wrong, kinks, count, checked)
         if unsure:
             return Objection(self).unsure_report(unsure, checked)
-        return self.unused_report(checked) or self.match_report(kinks, checked)
+        unused = self.unused_report(checked)
+        return self.match_report(kinks, checked) if unused is None else unused
 
     def look_again(self, flag) -> Judgement:
         k, c, j = flag.k, flag.c, flag.j

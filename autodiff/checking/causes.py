@@ -115,16 +115,17 @@ class Objection:
         if found.together:
             entry = replace(entry, input=some(self.run.place(*column) for column in found.together) + " together", index=())
         if not self.run.settings.explain:
-            return self.run.result(self.wrong_verdict(wrong), worst=entry, wrong=count, checked=checked)
+            return self.run.result(self.wrong_verdict(wrong), worst=entry, wrong=count, checked=checked,
+                                   hint=self.pattern(k, j))  # fmt: skip
         located = self.locate(flag) if entry.index is None or not self.run.by_entry else None
         entry = located or entry
         cut = self.cut_on_purpose()
         self.run.kinks = self.run.told(kinks)
         verdict = DISCONNECTED if cut else self.wrong_verdict(wrong)
-        op, flat_kink = (None, None) if cut else self.first_wrong_op()
+        op, flat_kink, op_hint = (None, None, None) if cut else self.first_wrong_op()
         if flat_kink and found.together == () and not math.isfinite(found.left) and op is None:
             verdict = KINK
-        hint = cut or self.hint(flag, found, op, flat_kink, verdict)
+        hint = cut or self.hint(flag, found, op, op_hint, flat_kink, verdict)
         facts = [("entry", f"|{number(entry.analytic)} - {number(entry.numeric)}| = {entry.absolute:.3g} > "
                   f"{self.tolerance_words(k, entry)}; relative error {entry.relative:.2g}"),
                  ("count", f"{count} of {checked} entries disagree ({self.by_input()})")]  # fmt: skip
@@ -326,14 +327,14 @@ class Objection:
             where = f"the {_ordinal(place)} of {len(nodes)} ops counted from the inputs"
             said = f"{node._rule.name} ({where}, result of shape {node._shape}): "
             if report.worst is None:
-                return said + report.first_line.partition(": ")[2], at_kink
+                return said + report.first_line.partition(": ")[2], at_kink, report.hint
             w = report.worst
             return (said + f"checked by itself, {report.verdict} for {w.place}: its rule says {number(w.analytic)}, "
-                    f"differences say {number(w.numeric)}"), at_kink  # fmt: skip
+                    f"differences say {number(w.numeric)}"), at_kink, report.hint if report.verdict == WRONG_VALUE else None  # fmt: skip
         self.tried = (tried, len(nodes))
-        return None, at_kink
+        return None, at_kink, None
 
-    def hint(self, flag, found, op, at_kink, verdict) -> str | None:
+    def hint(self, flag, found, op, op_hint, at_kink, verdict) -> str | None:
         k, j = flag.k, flag.j
         if found.together:
             return (f"a tie: the shares of the tied entries add up to {number(found.analytic)}, and moved together they "
@@ -348,15 +349,21 @@ class Objection:
                 return (f"f uses {some(sorted(label_of(t) for t in self.run.captured))} from outside; inside f, use the argument")
             return ("no path of recorded ops leads from this input to the output, yet the output moves with it: its value "
                     "was used through .data, .item() or float(), or a partial is None or returns None")  # fmt: skip
-        numeric = self.run.numeric[k].T
-        usual = None
-        if isinstance(self.run.columns[k], range):
-            rows = sorted({f.j for f in self.run.flags if f.k == k}) or [j]
-            usual = _usual_cause(self.run.rows[k][rows], numeric[rows], self.run.given[k], self.run.shapes[0], self.others(k, rows))
+        if verdict == DISCONNECTED:
+            return "its partial for this operand is None, or returns None: that says there is no gradient, where there is one"
+        usual = op_hint or self.pattern(k, j)
         if usual is None and op is None and getattr(self, "tried", (0, 0))[0] == self.tried[1]:
             usual = ("every rule agrees on its own inputs, so the ops that were recorded are not what f computes: a value "
                      "went through .data, .item() or a plain array on the way")  # fmt: skip
         return usual
+
+    def pattern(self, k, j) -> str | None:
+        """The usual cause of the way in which the slopes by input k are off."""
+        if not isinstance(self.run.columns[k], range):
+            return None
+        rows = sorted({f.j for f in self.run.flags if f.k == k}) or [max(j, 0)]
+        numeric = self.run.numeric[k].T[rows]
+        return _usual_cause(self.run.rows[k][rows], numeric, self.run.given[k], self.run.shapes[0], self.others(k, rows))
 
     def others(self, k, rows) -> list:
         same = [i for i, v in enumerate(self.run.given) if i != k and v.shape == self.run.given[k].shape]
