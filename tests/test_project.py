@@ -155,7 +155,7 @@ LAYERS = (
     "backward gradstore",
     "tensor operators",
     "functions",
-    "transforms gradcheck optim checkpoint contracts custom",
+    "transforms checking gradcheck optim checkpoint contracts custom",
     "drawing tracing",
     "widgets labs",
     "course",
