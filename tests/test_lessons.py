@@ -237,6 +237,7 @@ def test_setup_check_says_the_same_on_every_complete_machine(monkeypatch):
 @pytest.mark.parametrize("absent, line, word", [
     ("ipywidgets", "Widgets", "still pictures"),
     ("jupyterlab_widgets", "Widgets", "still pictures"),
+    ("anywidget", "Widgets", "still pictures"),
 ])
 def test_setup_check_says_what_to_do(monkeypatch, absent, line, word):
     real = setup.find_spec

@@ -104,10 +104,10 @@ def _numpy():
 
 
 def _widgets():
-    absent = [name for name in ("ipywidgets", "jupyterlab_widgets") if find_spec(name) is None]
+    absent = [name for name in ("ipywidgets", "jupyterlab_widgets", "anywidget") if find_spec(name) is None]
     detail = f"ipywidgets {_version('ipywidgets')}" if not absent else f"no {absent[0]}"
     return Line("Widgets", not absent and _major("ipywidgets") >= 8, detail,
-                "Steppers and sliders need ipywidgets 8 or newer; without it they are still pictures.", install=True)
+                "Steppers and sliders need ipywidgets 8 and anywidget; without, they are still pictures.", install=True)
 
 
 def _pictures():
