@@ -119,7 +119,7 @@ def _check(order: int, f, inputs, settings: _Settings, rng) -> GradcheckReport:
         cotangents = [random_cotangent(rng, np.shape(y), y.dtype) for y in outputs]
         subject = Second(subject, len(values), names)
         values = values + cotangents
-        names = names + ["the cotangent" + (f" of output {k}" if len(outputs) > 1 else "") for k in range(len(outputs))]
+        names = names + ["cotangent" + (f" of output {k}" if len(outputs) > 1 else "") for k in range(len(outputs))]
     report = _Run(subject, names, values, settings, rng, seed, notes).report()
     if any(v.tobytes() != b.tobytes() for v, b in zip(values, before)):
         return GradcheckReport(NOT_DETERMINISTIC, False, order, "f writes to the arrays that it was given as inputs.",
@@ -243,7 +243,7 @@ class _Run:
     def begin(self) -> GradcheckReport | None:
         for name, v in zip(self.names, self.given):
             if not np.isfinite(v).all():
-                return self.result(NOT_FINITE, headline=f"{_sentence(name)} itself is {where_not_finite(v)}: no slope there.")
+                return self.result(NOT_FINITE, headline=f"The input {name} itself is {where_not_finite(v)}: no slope there.")
         if self.settings.hold_detached:
             self.subject = Replay(self.subject)
         self.variables = [Var(v, name=n) for v, n in zip(self.given, self.names)]
@@ -262,7 +262,7 @@ class _Run:
         self.look_at_graph(len(returned))
         for name, y in zip(self.output_names, self.ys):
             if not np.isfinite(array_of(y)).all():
-                return self.result(NOT_FINITE, headline=f"{_sentence(name)} is {where_not_finite(array_of(y))}: no slope there.")
+                return self.result(NOT_FINITE, headline=f"The value of {name} is {where_not_finite(array_of(y))}: no slope there.")
         if not self.count or not any(v.size for v in self.given):
             empty = "the output has" if not self.count else "the inputs have"
             self.analytic_form()
@@ -416,7 +416,7 @@ class _Run:
             with self.way.quiet():
                 a, b = np.array(self.z()), np.array(self.z())
             if np.all(np.abs(a - b) <= self.same):
-                return self.result(WRONG_VALUE, headline=f"{self.row_name(j)} is {number(first[j])} when the rules run on "
+                return self.result(WRONG_VALUE, headline=f"{_sentence(self.row_name(j))} is {number(first[j])} when the rules run on "
                                    f"Tensors and {number(again[j])} when they run on arrays.",
                                    hint="a rule whose branches, or values it reads with .data, differ between the two")  # fmt: skip
         return self.result(
@@ -453,7 +453,7 @@ class _Run:
     def numeric_side(self) -> GradcheckReport | None:
         """Two evaluations for each column, one step up and one step down, then the comparison of all of them at once."""
         s = self.settings
-        self.columns, self.numeric, self.flags, self.suspects = [], [], [], []
+        self.columns, self.numeric, self.severity, self.flags, self.suspects = [], [], [], [], []
         for k, x in enumerate(self.x):
             if s.fast_mode or x.size > s.max_entries:
                 size = min(s.directions, x.size) if x.size else 0
@@ -522,6 +522,7 @@ class _Run:
         severity = gap / allowed
         bad = ~(severity <= 1)
         self.numeric.append(slope)
+        self.severity.append(severity)
         for c, j in zip(*np.nonzero(bad)):
             self.flags.append(_Flag(k, int(c), int(j), float(severity[c, j]) if severity[c, j] >= 0 else math.inf))
         # Left and right slopes that differ by more than curvature explains: worth a second look even where all agrees.
@@ -696,7 +697,7 @@ class _Run:
                 i = int(np.argmax(np.abs(first - again)))
                 return self.result(NOT_DETERMINISTIC, hint="a random number or a state inside a rule", headline=(
                     f"Two backward passes over one graph gave {self.entry_name(k, i)} the gradients {number(first[i])} "
-                    f"and {number(again[i])}."))  # fmt: skip
+                    f"and {number(again[i])}, {abs(first[i] - again[i]):.0e} apart."))  # fmt: skip
         return None
 
     # Names
@@ -743,25 +744,18 @@ class _Run:
         s = self.settings
         step = f"{s.eps:g}" if s.eps else f"{self.usual_step(0):.0e} * max(1, |x|)"
         silent = "second order" if self.subject.order == 1 else "the first derivative"
-        return "seed", (f"{self.seed}, step {step}, {self.evaluations} evaluations. Says nothing of other points and shapes, "
-                        f"nor of {silent}.")  # fmt: skip
+        return "seed", (f"{self.seed}, step {step}, {self.evaluations} evaluations. Not checked: other points and shapes, "
+                        f"{silent}.")  # fmt: skip
 
     def match_report(self, kinks, checked) -> GradcheckReport:
         self.kinks = self.told(kinks)
         worst, best = None, -1.0
-        settled = {(f.k, f.c, f.j) for f in self.flags}
-        for k, slope in enumerate(self.numeric):
-            analytic = np.array([[self.analytic(k, c, j) for j in range(self.functionals)]
-                                 for c in range(len(self.columns[k]))]) if not isinstance(self.columns[k], range) else self.rows[k].T
-            if not slope.size:
-                continue
-            severity = np.abs(analytic - slope) / self.allowed(k, slope, analytic)
-            for c, j in (np.unravel_index(i, severity.shape) for i in np.argsort(-severity, axis=None)):
-                if (k, c, j) not in settled:
-                    if severity[c, j] > best:
-                        best = severity[c, j]
-                        worst = self.entry(k, int(c), int(j), analytic[c, j], slope[c, j], 0.0)
-                    break
+        for k, (slope, severity) in enumerate(zip(self.numeric, self.severity)):
+            agreed = np.where(severity <= 1, severity, -1)
+            if agreed.size and agreed.max() > best:
+                best = agreed.max()
+                c, j = (int(n) for n in np.unravel_index(np.argmax(agreed), agreed.shape))
+                worst = self.entry(k, c, j, self.analytic(k, c, j), slope[c, j], 0.0)
         verdict = KINK if self.kinks else MATCH
         facts = []
         if worst:
@@ -785,10 +779,11 @@ class _Run:
             if isinstance(columns, range):
                 parts.append(f"{v.size} of {name}")
             else:
-                parts.append(f"{len(columns)} random directions of the {v.size} of {name}")
+                parts.append(f"{len(columns)} directions of {v.size} of {name}")
         rows = (f"{self.count} output entr{'y' if self.count == 1 else 'ies'}" if self.by_entry else
-                f"{self.functionals} random combinations of the {self.count} output entries")  # fmt: skip
-        return f"Every slope agrees: {rows} by the input entries ({', '.join(parts)})."
+                f"{self.functionals} random combinations of {self.count} output entries")  # fmt: skip
+        total = self.functionals * sum(len(columns) for columns in self.columns)
+        return f"All {total} slopes agree: {rows}, by the inputs' entries ({', '.join(parts)})."
 
     def unused_report(self, checked) -> GradcheckReport | None:
         """Something that was to be checked was not: f does not use it, or no gradient can come through."""

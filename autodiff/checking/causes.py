@@ -66,13 +66,20 @@ class Objection:
         except FloatingPointError as problem:
             op = str(problem).split(" as the cotangent")[0].removeprefix("the rule of ")
         hint = None
-        if math.isfinite(numeric):
+        if self.masked(k, j):
             hint = ("0 times infinity: a branch that was not chosen still has an infinite slope. Keep its input away from "
                     "there before the function (a second np.where), or use backward(strong_zero=True)")  # fmt: skip
         facts = [("count", f"{count} of {total} entries are not finite")] + [("op", op)] * bool(op)
         facts += [("hint", hint)] * bool(hint) + self.run.base_facts() + [self.run.last_fact()]
         return self.run.result(NOT_FINITE, headline=f"The gradient of {entry.output} by {entry.place} is {analytic}, and {says}{more}.",
                            worst=entry, wrong=count, checked=total, op=op, hint=hint, facts=facts, **self.run.met())  # fmt: skip
+
+    def masked(self, k, j) -> bool:
+        """Whether the gradient is finite once a cotangent of 0 contributes 0."""
+        pairs = [(y, c) for y, c in zip(self.run.ys, self.run.row_cotangents(j)) if isinstance(y, Node) and y._role == PATH]
+        stores = [y.backward(c, wrt=self.run.variables, strong_zero=True) for y, c in pairs]
+        grads = [store.get(self.run.variables[k]) for store in stores]
+        return all(np.isfinite(g._data).all() for g in grads if g is not None)
 
     def unsure_report(self, unsure, checked) -> GradcheckReport:
         flag, found = unsure[0]
@@ -115,6 +122,7 @@ class Objection:
         if found.together:
             entry = replace(entry, input=some(self.run.place(*column) for column in found.together) + " together", index=())
         if not self.run.settings.explain:
+            entry = (self.locate(flag) if entry.index is None else None) or entry
             return self.run.result(self.wrong_verdict(wrong), worst=entry, wrong=count, checked=checked,
                                    hint=self.pattern(k, j))  # fmt: skip
         located = self.locate(flag) if entry.index is None or not self.run.by_entry else None
@@ -122,13 +130,17 @@ class Objection:
         cut = self.cut_on_purpose()
         self.run.kinks = self.run.told(kinks)
         verdict = DISCONNECTED if cut else self.wrong_verdict(wrong)
-        op, flat_kink, op_hint = (None, None, None) if cut else self.first_wrong_op()
+        op, flat_kink, op_report = (None, None, None) if cut else self.first_wrong_op()
+        op_hint, op_verdict = (op_report.hint, op_report.verdict) if op_report is not None else (None, None)
         if flat_kink and found.together == () and not math.isfinite(found.left) and op is None:
             verdict = KINK
-        hint = cut or self.hint(flag, found, op, op_hint, flat_kink, verdict)
-        facts = [("entry", f"|{number(entry.analytic)} - {number(entry.numeric)}| = {entry.absolute:.3g} > "
+        hint = cut or self.hint(flag, found, op, op_hint, op_verdict, flat_kink, verdict)
+        numeric = number(entry.numeric) if entry.numeric >= 0 else f"({number(entry.numeric)})"
+        by_input = self.by_input() if j >= 0 else "of the gradients for one random cotangent"
+        facts = [("entry", f"|{number(entry.analytic)} - {numeric}| = {entry.absolute:.3g} > "
                   f"{self.tolerance_words(k, entry)}; relative error {entry.relative:.2g}"),
-                 ("count", f"{count} of {checked} entries disagree ({self.by_input()})")]  # fmt: skip
+                 ("count", f"{len(found.together)} tied entries, each valid by itself" if found.together else
+                  f"{count} of {checked} disagree ({by_input})")]  # fmt: skip
         if math.isfinite(found.left) and found.status == WRONG_VALUE:
             low, high = sorted((found.left, found.right))
             facts.append(("kink", f"there is a kink here, with every value in [{number(low)}, {number(high)}] valid; "
@@ -165,7 +177,7 @@ class Objection:
         for k, name in enumerate(self.run.names):
             total = self.run.functionals * len(self.run.columns[k])
             bad = sum(1 for flag in self.run.flags if flag.k == k)
-            parts.append(f"{name} {bad} of {total}")
+            parts.append(f"{name}: {bad} of {total} {'entries' if isinstance(self.run.columns[k], range) else 'directions'}")
         return ", ".join(parts)
 
     def wrong_verdict(self, wrong) -> str:
@@ -324,17 +336,17 @@ class Objection:
             if report.ok or report.verdict == NOTHING:
                 at_kink = at_kink or (node._rule.name if report.kinks else None)
                 continue
-            where = f"the {_ordinal(place)} of {len(nodes)} ops counted from the inputs"
-            said = f"{node._rule.name} ({where}, result of shape {node._shape}): "
+            where = f"the {_ordinal(place)} of {len(nodes)} ops, counted from the inputs" if len(nodes) > 1 else "the only op"
+            said = f"{node._rule.name} ({where}; its result has shape {node._shape}): "
             if report.worst is None:
-                return said + report.first_line.partition(": ")[2], at_kink, report.hint
+                return said + report.first_line.partition(": ")[2], at_kink, report
             w = report.worst
             return (said + f"checked by itself, {report.verdict} for {w.place}: its rule says {number(w.analytic)}, "
-                    f"differences say {number(w.numeric)}"), at_kink, report.hint if report.verdict == WRONG_VALUE else None  # fmt: skip
+                    f"differences say {number(w.numeric)}"), at_kink, report  # fmt: skip
         self.tried = (tried, len(nodes))
         return None, at_kink, None
 
-    def hint(self, flag, found, op, op_hint, at_kink, verdict) -> str | None:
+    def hint(self, flag, found, op, op_hint, op_verdict, at_kink, verdict) -> str | None:
         k, j = flag.k, flag.j
         if found.together:
             return (f"a tie: the shares of the tied entries add up to {number(found.analytic)}, and moved together they "
@@ -342,6 +354,9 @@ class Objection:
         if verdict == KINK:
             return (f"each rule by itself takes a valid value, and {at_kink} stands at a kink: put together, such values "
                     "need not be the slope. Move the point a little, or write the function without the kink")  # fmt: skip
+        if j < 0 and verdict == WRONG_VALUE:
+            return ("the gradients for one entry of the output at a time are right, and for all together they are not their "
+                    "sum: a partial must be linear in g")  # fmt: skip
         if verdict == NOT_MULTIPLIED:
             return "the gradient does not double when the cotangent does: a partial must return g times the derivative"
         if verdict == DISCONNECTED and op is None:
@@ -349,9 +364,15 @@ class Objection:
                 return (f"f uses {some(sorted(label_of(t) for t in self.run.captured))} from outside; inside f, use the argument")
             return ("no path of recorded ops leads from this input to the output, yet the output moves with it: its value "
                     "was used through .data, .item() or float(), or a partial is None or returns None")  # fmt: skip
+        if verdict == DISCONNECTED and self.run.subject.order == 2:
+            return ("its partial loses track of what it was computed from: it reads .data, calls detach(), or computes with "
+                    "something else than NumPy functions and operators")  # fmt: skip
         if verdict == DISCONNECTED:
             return "its partial for this operand is None, or returns None: that says there is no gradient, where there is one"
-        usual = op_hint or self.pattern(k, j)
+        usual = self.pattern(k, j)
+        if op_hint and (usual is None or op_verdict == WRONG_VALUE):
+            usual = op_hint
+        usual = usual or self.where_alone(k, j)
         if usual is None and op is None and getattr(self, "tried", (0, 0))[0] == self.tried[1]:
             usual = ("every rule agrees on its own inputs, so the ops that were recorded are not what f computes: a value "
                      "went through .data, .item() or a plain array on the way")  # fmt: skip
@@ -359,11 +380,20 @@ class Objection:
 
     def pattern(self, k, j) -> str | None:
         """The usual cause of the way in which the slopes by input k are off."""
-        if not isinstance(self.run.columns[k], range):
+        rows = self.wrong_rows(k)
+        if rows is None:
             return None
-        rows = sorted({f.j for f in self.run.flags if f.k == k}) or [max(j, 0)]
-        numeric = self.run.numeric[k].T[rows]
-        return _usual_cause(self.run.rows[k][rows], numeric, self.run.given[k], self.run.shapes[0], self.others(k, rows))
+        a, n = self.run.rows[k][rows], self.run.numeric[k].T[rows]
+        return _usual_cause(a, n, self.run.given[k], self.run.shapes[0], self.others(k, rows))
+
+    def wrong_rows(self, k) -> list | None:
+        return sorted({f.j for f in self.run.flags if f.k == k}) or None if isinstance(self.run.columns[k], range) else None
+
+    def where_alone(self, k, j) -> str | None:
+        rows = self.wrong_rows(k)
+        if rows is None:
+            return None
+        return _where_wrong(_differ(self.run.rows[k][rows], self.run.numeric[k].T[rows]), self.run.given[k], alone=True) or None
 
     def others(self, k, rows) -> list:
         same = [i for i, v in enumerate(self.run.given) if i != k and v.shape == self.run.given[k].shape]
@@ -372,13 +402,17 @@ class Objection:
 
 def _usual_cause(a, n, x, output_shape, others) -> str | None:
     """What the pattern of analytic against numeric slopes usually comes from. Both are rows by input entries."""
-    wrong = ~np.isclose(a, n, rtol=1e-4, atol=1e-6 * float(np.max(np.abs(n), initial=0.0)))
+    wrong = _differ(a, n)
     if not wrong.any():
         return None
-    ratio = a[wrong & (n != 0)] / n[wrong & (n != 0)]
-    partial = f" in {int(wrong.sum())} of {wrong.size} entries" if not wrong.all() else ""
-    if ratio.size and ratio.size == wrong.sum() and np.allclose(ratio, ratio[0], rtol=1e-4) and ratio[0] != 0:
-        return _ratio_words(float(np.mean(ratio)), x, output_shape) + partial + _where_wrong(wrong, x)
+    if (a[wrong] == 0).all():
+        return "0 in those entries: a path is dropped, or only the last of several shares is kept" + _where_wrong(wrong, x)
+    ratio, there = a[wrong & (n != 0)] / n[wrong & (n != 0)], int(np.sum(n != 0))
+    partial = f", in {int(wrong.sum())} of {there} entries" if wrong.sum() < there else ""
+    if ratio.size == wrong.sum() and np.allclose(ratio, ratio[0], rtol=1e-4):
+        words = _ratio_words(float(np.mean(ratio)), x, output_shape, known_only=ratio.size == 1)
+        if words:
+            return words + partial + _where_wrong(wrong, x)
     if np.allclose(np.abs(a), np.abs(n), rtol=1e-4):
         return "right size, wrong sign in some entries: an abs, or a sign that depends on the input" + _where_wrong(wrong, x)
     for name, other in others:
@@ -390,18 +424,25 @@ def _usual_cause(a, n, x, output_shape, others) -> str | None:
     nonzero = n != 0
     if nonzero.all() and np.allclose(a * n, 1, rtol=1e-4):
         return "the reciprocal of the slope: divided where it should multiply"
-    if np.allclose(a, n * n, rtol=1e-4):
+    if np.allclose(a, n * n, rtol=1e-4, atol=1e-6 * float(np.max(np.abs(a)))):
         return "the square of the slope: applied twice"
     if wrong.all() and np.allclose(a - n, (a - n)[0, 0], rtol=1e-4):
         return f"off by {number((a - n)[0, 0])} in every entry: a term is missing or added"
-    if (a[wrong] == 0).all():
-        return "0 in those entries: a path is dropped, or only the last of several shares is kept" + _where_wrong(wrong, x)
     if wrong.all() and a.shape[1] > 1 and np.allclose(a.sum(1), n.sum(1), rtol=1e-4):
         return "the sum over the entries is right: the shares are dealt out wrongly"
-    return _where_wrong(wrong, x, alone=True) or None
+    for axis, what in ((1, "moving all entries of the input together does not move the output"),
+                       (0, "the sum of the output does not change")):  # fmt: skip
+        still = np.abs(n.sum(axis)) < 1e-6 * np.abs(n).sum(axis)
+        if n.shape[axis] > 1 and still.all() and (np.abs(a.sum(axis)) > 1e-3 * np.abs(n).sum(axis)).any():
+            return f"{what}, but the gradient says it does: the term that takes out a mean or a sum is missing or wrong"
+    return None
 
 
-def _ratio_words(r: float, x, output_shape) -> str:
+def _differ(a, n):
+    return ~np.isclose(a, n, rtol=1e-5, atol=1e-7 * float(np.max(np.abs(n), initial=0.0)))
+
+
+def _ratio_words(r: float, x, output_shape, known_only: bool) -> str:
     counts = {}
     for what, shape in (("the input", x.shape), ("the output", output_shape)):
         counts.setdefault(math.prod(shape), f"the number of entries of {what}")
@@ -420,6 +461,8 @@ def _ratio_words(r: float, x, output_shape) -> str:
         elif count > 1 and math.isclose(r, 1 / count, rel_tol=1e-4):
             text += ("; or " if text else "") + (f"1 over {what}: a mean where a sum belongs, or a broadcast that was "
                                                  "averaged or not summed")  # fmt: skip
+    if not text and known_only:
+        return ""
     return f"gradient / numeric is {number(r)}: " + (text or "a constant factor is off")
 
 
@@ -458,8 +501,9 @@ def _where_wrong(wrong, x, alone=False) -> str:
     if columns.all() or flat.size < 3:
         return ""
     bad, good = flat[columns], flat[~columns]
-    for words, b, g in (("|{n}| is large", np.abs(bad), np.abs(good)), ("{n} is large", bad, good), ("{n} is small", -bad, -good)):
-        if b.size and g.size and b.min() > g.max() and columns.sum() > 1 or b.size and g.size and b.min() > 4 * abs(g.max()):
+    sides = (("|{n}| is large", np.abs(bad), np.abs(good)), ("{n} is large", bad, good), ("{n} is small", -bad, -good))
+    for words, b, g in sides:
+        if b.min() > g.max() and len(b) > 1 or b.min() > 4 * abs(g.max()):
             return (f"{joint}wrong only where {words.format(n='x')}: from {number(bad[np.argmin(b)])} on, and right up to "
                     f"{number(good[np.argmax(g)])}: a branch, or a range where the formula fails")  # fmt: skip
     if columns.sum() <= 3:
@@ -520,7 +564,7 @@ def _operand(node: Node, i: int) -> str:
         names = list(inspect.signature(partial).parameters)[2:]
         if i < len(names) and not names[i].startswith(("operands", "args")):
             return f"operand {names[i]}"
-    return f"operand {i}"
+    return f"{_ordinal(i + 1)} operand"
 
 
 def _ordinal(n: int) -> str:
