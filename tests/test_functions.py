@@ -203,6 +203,22 @@ def test_logsumexp_of_infinite_and_of_no_entries():
     assert ad.softmax([[1e300, -1e300]]).tolist() == [[1, 0]]
 
 
+@pytest.mark.parametrize("f", [ad.softmax, ad.log_softmax, lambda x: ad.logsumexp(x, axis=1)],
+                         ids=["softmax", "log_softmax", "logsumexp"])  # fmt: skip
+def test_entries_masked_by_minus_infinity_take_no_part(f):
+    def derivatives(data):
+        x = ad.Var(data)
+        y = f(x)
+        kept = np.where(np.isfinite(y.data), y, 0)
+        grad = (kept * kept).sum().backward(detach="none")[x]
+        return y.data, grad.data, (grad * grad).sum().backward(wrt=[x])[x].data
+
+    masked, alone = derivatives([[0.5, -np.inf, 1.0]]), derivatives([[0.5, 1.0]])
+    for got, expected in zip(masked, alone):
+        np.testing.assert_allclose(np.delete(got, 1, axis=1) if got.ndim == 2 else got, expected, rtol=1e-14)
+    assert masked[1][0, 1] == masked[2][0, 1] == 0
+
+
 # Kinks and ties
 
 

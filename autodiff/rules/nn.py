@@ -541,7 +541,7 @@ def slice_scatter(a, src, key):
 ERF_SLOPE = 2 / math.sqrt(math.pi)
 NORMAL_SLOPE = 1 / math.sqrt(2 * math.pi)
 
-rule(relu,        lambda g, y, a: g * ~(a <= 0), elementwise=True)
+rule(relu,        lambda g, y, a: g * ~(a <= 0), elementwise=True)  # not a > 0: where a is NaN, g goes on as NaN did
 rule(elu,         lambda g, y, a, alpha=1.0: g * elu_slope(a, alpha), elementwise=True)
 rule(sigmoid,     lambda g, y, a: g * (y * sigmoid(-a)), elementwise=True)
 rule(silu,        lambda g, y, a: g * silu_slope(a, sigmoid(a)), elementwise=True)
@@ -558,30 +558,30 @@ rule(logsumexp,   lambda g, y, a, axis=None, keepdims=False:
 
 
 # Convolutions: the partials of one sum of products of x, w and g, so each rule is made of the two other maps
-def _rules_of_convolution(conv, transpose, weight):
-    rule(conv,      lambda g, y, x, w, geometry, size: transpose(g, w, geometry, x.shape[2:]),
-                    lambda g, y, x, w, geometry, size: weight(x, g, geometry, w.shape[2:]))
-    rule(transpose, lambda g, y, x, w, geometry, size: conv(g, w, geometry, x.shape[2:]),
-                    lambda g, y, x, w, geometry, size: weight(g, x, geometry, w.shape[2:]))
-    rule(weight,    lambda g, y, x, u, geometry, size: transpose(u, g, geometry, x.shape[2:]),
-                    lambda g, y, x, u, geometry, size: conv(x, g, geometry, u.shape[2:]))
+def _rules_of_convolution(conv, conv_transpose, conv_weight):
+    rule(conv,           lambda g, y, x, w, geometry, size: conv_transpose(g, w, geometry, x.shape[2:]),
+                         lambda g, y, x, w, geometry, size: conv_weight(x, g, geometry, w.shape[2:]))
+    rule(conv_transpose, lambda g, y, x, w, geometry, size: conv(g, w, geometry, x.shape[2:]),
+                         lambda g, y, x, w, geometry, size: conv_weight(g, x, geometry, w.shape[2:]))
+    rule(conv_weight,    lambda g, y, x, u, geometry, size: conv_transpose(u, g, geometry, x.shape[2:]),
+                         lambda g, y, x, u, geometry, size: conv(x, g, geometry, u.shape[2:]))
 
 
 _rules_of_convolution(conv1d, conv_transpose1d, conv_weight1d)
 _rules_of_convolution(conv2d, conv_transpose2d, conv_weight2d)
 
 # Pools
-rule(pool,        lambda g, y, a, share, kernel, geometry, size: unpool(g, share, kernel, geometry, a.shape[2:]))
-rule(unpool,      lambda g, y, a, share, kernel, geometry, size: pool(g, share, kernel, geometry, a.shape[2:]))
-rule(avg_pool2d,  lambda g, y, a, kernel, geometry, size: unpool(g, mean_share(kernel), kernel, geometry, a.shape[2:]))
-rule(max_pool2d,  lambda g, y, a, kernel, geometry, size, saved: unpool(g, saved, kernel, geometry, a.shape[2:]),
+rule(pool,       lambda g, y, a, share, kernel, geometry, size: unpool(g, share, kernel, geometry, a.shape[2:]))
+rule(unpool,     lambda g, y, a, share, kernel, geometry, size: pool(g, share, kernel, geometry, a.shape[2:]))
+rule(avg_pool2d, lambda g, y, a, kernel, geometry, size: unpool(g, mean_share(kernel), kernel, geometry, a.shape[2:]))
+rule(max_pool2d, lambda g, y, a, kernel, geometry, size, saved: unpool(g, saved, kernel, geometry, a.shape[2:]),
      save=window_winners)
 
 
 # Upsampling
-def _rules_of_upsampling(up, transpose):
-    rule(up,        lambda g, y, a, size, mode: transpose(g, a.shape[2:], mode))
-    rule(transpose, lambda g, y, a, size, mode: up(g, a.shape[2:], mode))
+def _rules_of_upsampling(upsample, upsample_transpose):
+    rule(upsample,           lambda g, y, a, size, mode: upsample_transpose(g, a.shape[2:], mode))
+    rule(upsample_transpose, lambda g, y, a, size, mode: upsample(g, a.shape[2:], mode))
 
 
 _rules_of_upsampling(upsample_nearest1d, upsample_nearest1d_transpose)
