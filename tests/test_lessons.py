@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 import time
 from pathlib import Path
 from urllib.parse import urlparse
@@ -281,5 +282,8 @@ def test_setup_check_of_a_progress_file_that_cannot_be_written(monkeypatch, tmp_
 def test_widget_check(monkeypatch):
     widgets = pytest.importorskip("ipywidgets")
     assert isinstance(widget_check(), widgets.IntSlider)
+    with monkeypatch.context() as broken:
+        broken.setitem(sys.modules, "ipywidgets", None)
+        assert "no slider" in repr(widget_check())
     monkeypatch.setattr(setup, "find_spec", lambda name: None)
     assert "no slider" in repr(widget_check()) and "pip install" in repr(widget_check())

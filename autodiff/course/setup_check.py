@@ -64,11 +64,14 @@ def setup_check(details: bool = False) -> SetupReport:
 
 def widget_check():
     """A slider to move, or a sentence that says why there is none and what to do."""
-    if not _widgets().ok:
-        return Page("There is no slider here.", [_widgets().advice, *_INSTALL])
-    from ipywidgets import IntSlider
+    try:
+        if _widgets().ok:
+            from ipywidgets import IntSlider
 
-    return IntSlider(value=3, min=0, max=10, description="move me")
+            return IntSlider(value=3, min=0, max=10, description="move me")
+    except ImportError:  # there, but broken: the advice is the same
+        pass
+    return Page("There is no slider here.", [_widgets().advice, *_INSTALL])
 
 
 def _version(package):
