@@ -10,6 +10,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autodiff.rules import astype, index, put
+from autodiff.rules.helpers import ratio
+from autodiff.rules.linalg import (
+    beyond_thin,
+    cholesky_of_symmetric,
+    cofactors_of_singular,
+    contract,
+    det_sign,
+    eigh_part,
+    log_det,
+    qr_part,
+    svd_part,
+)
 
 CASES = []
 
@@ -295,8 +307,267 @@ case(np.modf, A)
 case(np.matrix_transpose, T, torch=lambda t, a: a.mT)
 case(np.astype, A, np.float64)
 
+case(np.dsplit, T, 2)
+case(np.unstack, T, axis=1, torch=lambda t, a: t.unbind(a, 1))
+case(np.append, A, V)
+case(np.append, A, B, axis=1)
+case(np.block, A, spread(3, 2), spread(2, 6), call=lambda a, b, c: np.block([[a, b], [c]]))
+case(np.block, V, W, call=lambda a, b: np.block([a, b, 2.0]))
+case(np.broadcast_arrays, spread(3, 1), C, torch="broadcast_tensors")
+case(np.meshgrid, V, C, torch=lambda t, a, b: t.meshgrid(a, b, indexing="xy"))
+case(np.meshgrid, V, C, spread(2), indexing="ij", torch=lambda t, *xs: t.meshgrid(*xs, indexing="ij"))
+case(np.meshgrid, V, C, sparse=True)
+case(np.full_like, spread(), call=lambda a: np.full_like(a, a * a, shape=(3, 4)))
+
+# More of the shape
+case(np.amax, T, axis=1)
+case(np.amin, T, axis=1)
+case(np.reshape, A, (2, 6), order="F")
+case(np.ravel, A, order="F")
+case(np.flipud, A, torch="flipud")
+case(np.fliplr, A, torch="fliplr")
+for k in (0, 1, 2, 3, -1):
+    case(np.rot90, T, k, axes=(0, 2), name=f"rot90-{k}", torch=lambda t, a, k: t.rot90(a, k, (0, 2)))
+case(np.rollaxis, T, 2)
+case(np.rollaxis, T, 0, 3)
+case(np.repeat, A, 2, torch=lambda t, a, n: t.repeat_interleave(a, n))
+case(np.repeat, A, np.array([1, 0, 2]), axis=0, torch=lambda t, a, n: t.repeat_interleave(a, n, 0))
+case(np.repeat, A, [2], axis=-1)
+case(np.tile, A, 2)
+case(np.tile, A, (2, 1, 3), torch="tile")
+case(np.resize, V, (2, 4))
+case(np.resize, A, 5)
+case(np.delete, A, 1)
+case(np.delete, A, [0, -1], axis=1)
+case(np.delete, A, slice(0, 2), axis=0)
+case(np.insert, V, 1, np.array(0.5))
+case(np.insert, A, 2, spread(3, 1), axis=1)
+case(np.insert, A, 1, spread(4), axis=0)
+case(np.insert, A, [0, 2, 2], spread(3, 3), axis=1)
+case(np.insert, V, [1, 5], spread(2))
+case(np.insert, A, slice(0, 2), spread(4), axis=0)
+case(np.pad, A, 1, torch=lambda t, a, n: t.nn.functional.pad(a, (1, 1, 1, 1)))
+case(np.pad, A, ((1, 0), (0, 2)))
+case(np.pad, A, (1, 2), constant_values=3.0)
+for mode in ("edge", "reflect", "symmetric", "wrap"):
+    case(np.pad, A, ((5, 1), (0, 7)), mode=mode)
+case(np.pad, A, {-1: (1, 2)}, call=lambda a, w: np.pad(a, [(0, 0), (1, 2)]), name="pad-one-axis")
+
+# More ways to pick entries
+case(np.compress, A, call=lambda a: np.compress([True, False, True], a, axis=0))
+case(np.compress, A, call=lambda a: np.compress([False, True, True], a))
+case(np.extract, A, call=lambda a: np.extract(FLAGS, a))
+case(np.partition, V, 2, repeats=False)
+case(np.partition, A, (1, 2), axis=0, repeats=False)
+case(np.select, A, B, call=lambda a, b: np.select([FLAGS, A > 0], [a, b * a], 7.0))
+case(np.select, A, C, call=lambda a, b: np.select([FLAGS], [a], b))
+case(np.choose, A, B, call=lambda a, b: np.choose(FLAGS.astype(int), [a, b]))
+case(np.choose, V, call=lambda a: np.choose([3, -1, 1, 0, 2], [a, 2 * a, 0.5], mode="wrap"))
+case(np.choose, V, call=lambda a: np.choose([3, -1, 1, 0, 2], [a, 2 * a, a * a], mode="clip"))
+case(np.piecewise, A, call=lambda a: np.piecewise(a, [A < -1, A > 1], [lambda x: x * x, np.exp, 0.5]))
+case(np.piecewise, A, call=lambda a: np.piecewise(a, [A > 0], [np.sqrt, np.negative]))
+case(np.heaviside, A, B, name="heaviside-away-from-0")
+case(np.heaviside, np.zeros(5, int), V, name="heaviside-at-0")
+case(np.ldexp, A, np.arange(-4, 8).reshape(3, 4))
+case(np.real, A)
+case(np.conjugate, A)
+case(np.unwrap, 3.0 * V)
+case(ratio, A, P)
+
+# Averages and their relatives
+case(np.average, A)
+case(np.average, A, axis=0, call=lambda a, axis: np.average(a, axis, returned=True))
+case(np.average, A, P, call=lambda a, w: np.average(a, weights=w))
+case(np.average, A, positive(4), call=lambda a, w: np.average(a, axis=-1, weights=w, returned=True))
+case(np.average, T, positive(4, 2), call=lambda a, w: np.average(a, axis=(2, 0), weights=w, keepdims=True))
+case(np.median, V, torch="median", repeats=False)
+case(np.median, A, axis=1, repeats=False)
+case(np.median, T, axis=(0, -1), keepdims=True, repeats=False)
+case(np.median, A, repeats=False)
+case(np.quantile, V, 0.3, torch="quantile", repeats=False, exact=False)
+case(np.quantile, A, [0.0, 0.37, 1.0], axis=1, torch=lambda t, a, q: t.quantile(a, t.tensor(q, dtype=a.dtype), 1),
+     repeats=False, exact=False)  # fmt: skip
+case(np.quantile, T, [[0.2, 0.8]], axis=(0, 2), keepdims=True, repeats=False, exact=False)
+for method in ("lower", "higher", "nearest", "midpoint"):
+    case(np.quantile, A, [0.3, 0.5, 0.9], axis=0, method=method, repeats=False)
+case(np.percentile, A, 40.0, axis=-1, repeats=False, exact=False)
+case(np.percentile, V, [25, 75], repeats=False, exact=False)
+case(np.cov, A, torch="cov", exact=False)
+case(np.cov, A.T, B.T, rowvar=False, bias=True, exact=False)
+case(np.cov, V, W, exact=False)
+case(np.cov, V, ddof=0, exact=False)
+case(np.corrcoef, A, torch="corrcoef", exact=False, repeats=False)
+case(np.corrcoef, V, W, exact=False, repeats=False)
+GAPS = np.eye(3, 4, 1, dtype=bool)
+for function in (np.nansum, np.nanprod, np.nanmean, np.nanmax, np.nanmin, np.nanvar, np.nanstd, np.nancumsum,
+                 np.nancumprod):  # fmt: skip
+    more = () if "cum" in function.__name__ else ({"axis": (0, 1), "keepdims": True},)
+    exact = function not in (np.nanmean, np.nanvar, np.nanstd)
+    for options in ({}, {"axis": 0}, *more):
+        case(function, A, call=lambda a, f=function, **kw: f(np.where(GAPS, np.nan, a), **kw), exact=exact,
+             name=f"{function.__name__}-with-nans", **options)  # fmt: skip
+case(np.nanvar, A, axis=1, ddof=1, exact=False)
+case(np.nanstd, A, axis=1, ddof=1, exact=False)
+case(np.cumulative_sum, V, include_initial=True)
+case(np.cumulative_prod, A, axis=1)
+
+# Numerical calculus and polynomials
+case(np.ediff1d, A)
+case(np.ediff1d, V, W, call=lambda a, b: np.ediff1d(a, b, [9.0]))
+case(np.trapezoid, A, torch="trapezoid", exact=False)
+case(np.trapezoid, A, np.cumsum(positive(4)), torch="trapezoid", exact=False)
+case(np.trapezoid, A, np.cumsum(P, axis=0), axis=0, torch=lambda t, a, x: t.trapezoid(a, x, dim=0), exact=False)
+case(np.gradient, V, torch=lambda t, a: t.gradient(a)[0])
+case(np.gradient, A)
+case(np.gradient, A, np.array(0.7), axis=1)
+case(np.gradient, A, 0.5, edge_order=2, axis=-1)
+case(np.gradient, V, np.cumsum(positive(5)), exact=False)
+case(np.gradient, T, np.cumsum(positive(3)), axis=1, edge_order=2, exact=False)
+KNOTS = np.array([-1.9, -0.8, 0.15, 1.1, 2.0])
+case(np.interp, A, KNOTS, W, exact=False)
+case(np.interp, A, KNOTS, W, left=-3.0, right=4.0, exact=False)
+case(np.interp, V, np.array([0.2]), np.array([1.5]))
+for mode in ("full", "same", "valid"):
+    case(np.convolve, V, spread(3), mode=mode, exact=False)
+    case(np.convolve, spread(2), spread(6), mode=mode, exact=False)
+    case(np.correlate, V, spread(3), mode=mode, exact=False)
+    case(np.correlate, spread(2), spread(5), mode=mode, exact=False)
+case(np.linspace, spread(), np.array(5.0), 4)
+case(np.linspace, V, W, 3, axis=-1)
+case(np.linspace, V, 7.0, 5, endpoint=False)
+case(np.linspace, V, W, 4, call=lambda a, b, n: np.linspace(a, b, n, retstep=True))
+case(np.linspace, V, W, 1)
+case(np.logspace, unit(2), unit(2, seed=1), 4, exact=False)
+case(np.geomspace, positive(2), positive(2, seed=1), 4, exact=False)
+case(np.geomspace, -positive(2), -positive(2, seed=1), 4, endpoint=False, exact=False)
+case(np.polyval, C, A)
+case(np.vander, V)
+case(np.vander, V, 3, increasing=True)
+case(np.bincount, spread(6), call=lambda w: np.bincount([0, 3, 0, 1, 3, 3], w, minlength=6))
+
+# Linear algebra of several arrays
+case(np.vecdot, A, B, torch="linalg.vecdot", exact=False)
+case(np.linalg.vecdot, A, B, exact=False)
+case(np.matvec, T, C, exact=False)
+case(np.vecmat, spread(2, 3), T, exact=False)
+case(np.kron, A, spread(2, 2), torch="kron")
+case(np.kron, V, spread(2, 1, 2))
+case(np.cross, spread(4, 3), spread(3))
+case(np.cross, spread(3, 2), spread(3, seed=1), axisa=0, call=lambda a, b, axisa: np.cross(a, b, axisa=0, axisc=0))
+case(np.linalg.cross, spread(4, 3), spread(4, 3, seed=1), exact=False)
+case(np.linalg.matmul, A, B.T)
+case(np.linalg.outer, V, W)
+case(np.linalg.tensordot, T, spread(3, 4, 2, seed=1))
+case(np.linalg.diagonal, T, offset=1)
+case(np.linalg.trace, T)
+case(np.linalg.matrix_transpose, T)
+case(np.diag, V, torch="diag")
+case(np.diag, V, -2, torch="diag")
+case(np.diag, A, 1, torch="diag")
+case(np.diagflat, A, 1)
+EINSUMS = (
+    ("ij,jk->ik", (3, 4), (4, 2)), ("ij,ij->", (3, 4), (3, 4)), ("ij,kj", (3, 4), (2, 4)), ("ii", (3, 3)),
+    ("ii->i", (3, 3)), ("iij->j", (3, 3, 2)), ("ij->ji", (3, 4)), ("ij->", (3, 4)), ("i,j->ij", (3,), (2,)),
+    ("...ij,...jk->...ik", (2, 3, 4), (4, 2)), ("i...,i...->...", (3, 2), (3, 2)),
+    ("bij,bjk,bk->bi", (2, 3, 4), (2, 4, 2), (2, 2)), ("ij,j,i", (3, 4), (4,), (3,)),
+    ("ij,jk->ik", (1, 4), (4, 2)), ("ij,ij->ij", (3, 1), (3, 4)), ("ab,cd->", (2, 2), (3, 2)),
+    ("iji,j->i", (2, 3, 2), (3,)), (",ij->ij", (), (2, 3)),
+)  # fmt: skip
+for text, *shapes in EINSUMS:
+    operands = [spread(*shape, seed=k) for k, shape in enumerate(shapes)]
+    case(np.einsum, *operands, call=lambda *xs, text=text: np.einsum(text, *xs), exact=False, name=f"einsum-{text}",
+         torch=lambda t, *xs, text=text: t.einsum(text, *xs))  # fmt: skip
+case(np.einsum, A, B.T, call=lambda a, b: np.einsum(a, [0, 1], b, [1, 2], [2, 0]), exact=False, name="einsum-lists")
+case(np.einsum, A, B.T, A, call=lambda a, b, c: np.einsum("ij,jk,kl->il", a, b, c, optimize=True), exact=False)
+case(contract, A, B.T, call=lambda a, b: contract((a, b), "ij,jk->ki"))
+case(np.linalg.multi_dot, A, B.T, spread(3, 2), call=lambda *xs: np.linalg.multi_dot(xs), exact=False,
+     torch=lambda t, *xs: t.linalg.multi_dot(xs))  # fmt: skip
+case(np.linalg.multi_dot, V, spread(5, 2), spread(2, 4), C, call=lambda *xs: np.linalg.multi_dot(xs), exact=False)
+
+# Linear algebra of one matrix
+S, R = spread(3, 3) + 3 * np.eye(3), spread(2, 3, 3, seed=1) + 3 * np.eye(3)
+for n in (-2, 0, 1, 2, 3, 5):
+    case(np.linalg.matrix_power, S, n, name=f"matrix_power-{n}", repeats=False, exact=False)
+case(np.linalg.matrix_power, R, 3, torch="linalg.matrix_power", exact=False)
+case(np.linalg.solve, S, spread(3), torch="linalg.solve", repeats=False, exact=False)
+case(np.linalg.solve, S, spread(3, 2), torch="linalg.solve", repeats=False)
+case(np.linalg.solve, R, spread(3, 2), repeats=False)
+case(np.linalg.solve, S, spread(2, 3, 1), repeats=False)
+case(np.linalg.inv, S, torch="linalg.inv", repeats=False)
+case(np.linalg.inv, R, torch="linalg.inv", repeats=False)
+case(np.linalg.pinv, A, torch="linalg.pinv", repeats=False)
+case(np.linalg.pinv, A.T, torch="linalg.pinv", repeats=False)
+case(np.linalg.pinv, S, rcond=1e-12, repeats=False)
+case(np.linalg.pinv, T, repeats=False)
+case(np.linalg.lstsq, A.T, C, call=lambda a, b: np.linalg.lstsq(a, b)[0], torch=lambda t, a, b: t.linalg.pinv(a) @ b,
+     exact=False, repeats=False)  # fmt: skip
+case(np.linalg.lstsq, A.T, spread(4, 2), call=lambda a, b: np.linalg.lstsq(a, b)[1], exact=False, repeats=False)
+case(np.linalg.lstsq, A, spread(3, 2), call=lambda a, b: np.linalg.lstsq(a, b)[::3], exact=False, repeats=False)
+case(np.linalg.tensorinv, spread(2, 3, 6) + 3 * np.eye(6).reshape(2, 3, 6), repeats=False)
+case(np.linalg.tensorsolve, spread(2, 3, 6) + 3 * np.eye(6).reshape(2, 3, 6), spread(2, 3), repeats=False)
+case(np.linalg.tensorsolve, spread(2, 6, 3) + 3 * np.eye(6).reshape(2, 3, 6).swapaxes(1, 2), spread(2, 3), axes=(1,),
+     repeats=False)  # fmt: skip
+case(np.linalg.det, S, torch="linalg.det", repeats=False)
+case(np.linalg.det, R, torch="linalg.det", repeats=False)
+case(np.linalg.det, np.array([[1.0, 2.0], [2.0, 4.0]]), name="det-singular", torch="linalg.det")
+case(np.linalg.det, np.arange(1.0, 10).reshape(3, 3), name="det-nearly-singular")
+case(np.linalg.det, np.ones((3, 3)), name="det-rank-1")
+case(np.linalg.det, np.zeros((1, 1)), name="det-1x1-zero")
+case(np.linalg.det, np.stack([np.eye(3), np.zeros((3, 3))]), name="det-one-singular-in-a-batch")
+case(cofactors_of_singular, S, exact=False, repeats=False)
+case(np.linalg.slogdet, S, repeats=False)
+case(np.linalg.slogdet, R, call=lambda a: np.linalg.slogdet(a)[1], torch="logdet", repeats=False)
+case(np.linalg.cholesky, S, call=lambda a: np.linalg.cholesky(a @ a.T), torch=lambda t, a: t.linalg.cholesky(a @ a.T),
+     exact=False, repeats=False)  # fmt: skip
+case(np.linalg.cholesky, R, call=lambda a: np.linalg.cholesky(a @ a.mT, upper=True), exact=False, repeats=False)
+case(np.linalg.eigh, S, call=lambda a: np.linalg.eigh(a + a.T), torch=lambda t, a: t.linalg.eigh(a + a.T), exact=False,
+     repeats=False)  # fmt: skip
+case(np.linalg.eigh, R, call=lambda a: np.linalg.eigh(a + a.mT, "U"), exact=False, repeats=False)
+case(np.linalg.eigvalsh, S, call=lambda a: np.linalg.eigvalsh(a + a.T), torch=lambda t, a: t.linalg.eigvalsh(a + a.T),
+     exact=False, repeats=False)  # fmt: skip
+TALL, WIDE = spread(4, 3, seed=6), spread(3, 4, seed=6)
+for matrix, shape in ((TALL, "tall"), (WIDE, "wide"), (S, "square"), (spread(2, 4, 3, seed=8), "batch")):
+    thin = {"full_matrices": False}
+    case(np.linalg.svd, matrix, **thin, repeats=False, exact=False, name=f"svd-{shape}")
+    case(np.linalg.svd, matrix, compute_uv=False, torch="linalg.svdvals", repeats=False, exact=False,
+         name=f"svd-{shape}")  # fmt: skip
+    if shape != "wide":
+        case(np.linalg.qr, matrix, repeats=False, exact=False, torch="linalg.qr", name=f"qr-{shape}")
+case(np.linalg.svd, S, repeats=False, exact=False, name="svd-full-square")
+case(np.linalg.svd, TALL, call=lambda a: np.linalg.svd(a)[1], repeats=False, exact=False, name="svd-full-tall-values")
+case(np.linalg.svdvals, TALL, torch="linalg.svdvals", repeats=False, exact=False)
+case(np.linalg.qr, WIDE, repeats=False, exact=False, torch="linalg.qr", name="qr-wide")
+case(np.linalg.qr, TALL, mode="r", repeats=False, exact=False)
+case(np.linalg.cond, S, torch="linalg.cond", repeats=False, exact=False)
+case(np.linalg.cond, S, 1, repeats=False, exact=False)
+case(np.linalg.cond, S, -2, torch="linalg.cond", repeats=False, exact=False)
+for order in (None, 1, 2, 3, 1.5, np.inf, -np.inf, -1.5, 0):
+    name = f"norm-vector-{order}"
+    expression = lambda t, a, order=order: t.linalg.vector_norm(a, 2 if order is None else order)
+    case(np.linalg.norm, V, order, torch=expression, name=name, repeats=order not in (np.inf, -np.inf))
+    case(np.linalg.norm, T, order, axis=1, keepdims=True, name=name, repeats=order not in (np.inf, -np.inf))
+for order in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
+    name = f"norm-matrix-{order}"
+    expression = lambda t, a, order=order: t.linalg.matrix_norm(a, "fro" if order is None else order)
+    case(np.linalg.norm, S, order, torch=expression, exact=False, name=name, repeats=False)
+    case(np.linalg.norm, np.sin(5 * T), order, axis=(-1, 0), exact=False, name=name, repeats=False)
+case(np.linalg.norm, T)
+case(np.linalg.norm, R, "nuc", axis=(1, 2), keepdims=True, exact=False, repeats=False)
+case(np.linalg.vector_norm, T, torch="linalg.vector_norm", exact=False)
+case(np.linalg.vector_norm, T, axis=(0, -1), ord=3, keepdims=True, exact=False)
+case(np.linalg.vector_norm, T, axis=1, ord=1)
+case(np.linalg.matrix_norm, T, torch="linalg.matrix_norm", exact=False)
+case(np.linalg.matrix_norm, T, ord="nuc", keepdims=True, repeats=False, exact=False)
+
+# Rules of functions that only others call, and whose cases cover them
+COVERED_BY = {
+    cholesky_of_symmetric: np.linalg.cholesky, eigh_part: np.linalg.eigh, qr_part: np.linalg.qr,
+    svd_part: np.linalg.svd,
+    beyond_thin: np.linalg.svd, log_det: np.linalg.slogdet, det_sign: np.linalg.slogdet,
+}  # fmt: skip
+
 # Derivative zero almost everywhere: the node is recorded, nothing goes below it
 FLAT = {
     np.floor: (A,), np.ceil: (A,), np.trunc: (A,), np.rint: (A,), np.round: (A,), np.fix: (A,), np.sign: (A,),
-    np.floor_divide: (A, P), np.heaviside: (A, 0.5),
+    np.floor_divide: (A, P), np.around: (A,), np.imag: (A,), np.angle: (A,),
 }  # fmt: skip

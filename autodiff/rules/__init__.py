@@ -1,10 +1,10 @@
 """The rules of differentiation: `table.py` holds them all, one line for each partial; nothing here knows of Tensors."""
 
-from . import compositions, table
+from . import compositions, linalg, statistics, table
 from .rule import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, composed, identity, nondifferentiable, rule
 from .helpers import astype, dispatched, index, is_basic, put
 
 __all__ = [
     "COMPOSED", "NOT_GIVEN", "RULES", "VALUES", "Rule", "astype", "composed", "compositions", "dispatched", "identity",
-    "index", "is_basic", "nondifferentiable", "put", "rule", "table",
+    "index", "is_basic", "linalg", "nondifferentiable", "put", "rule", "statistics", "table",
 ]  # fmt: skip

@@ -5,90 +5,8 @@ Each has the arguments of NumPy's function that make sense here; an argument it 
 
 import numpy as np
 
-from .helpers import as_array, astype, axes_of
+from .helpers import alike, as_array, astype, axes_of, no_out, put
 from .rule import NOT_GIVEN, composed
-
-# Linear algebra
-
-
-@composed(np.matmul)
-def matmul(a, b):
-    """Vectors become matrices and batch axes are broadcast first, by nodes of their own; then the rule applies."""
-    a, b = as_array(a), as_array(b)
-    if not a.shape or not b.shape:
-        raise ValueError("matmul needs at least one axis on each side; use * to scale by a number")
-    if len(a.shape) == 1:
-        return np.squeeze(np.matmul(np.expand_dims(a, 0), b), -1 if len(b.shape) == 1 else -2)
-    if len(b.shape) == 1:
-        return np.squeeze(np.matmul(a, np.expand_dims(b, 1)), -1)
-    if a.dtype != b.dtype:
-        dtype = np.result_type(a.dtype, b.dtype)
-        return np.matmul(astype(a, dtype), astype(b, dtype))
-    if a.shape[:-2] == b.shape[:-2] or a.shape[-1] != b.shape[-2]:
-        return NotImplemented
-    if len(b.shape) == 2:  # one large product instead of many small ones
-        return np.reshape(np.matmul(np.reshape(a, (-1, a.shape[-1])), b), (*a.shape[:-1], b.shape[-1]))
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return np.matmul(np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:]))
-
-
-@composed(np.dot)
-def dot(a, b, out=None):
-    _no_out(out)
-    if not np.shape(a) or not np.shape(b):
-        return np.multiply(a, b)
-    if np.ndim(b) <= 2:
-        return np.matmul(a, b)
-    return np.tensordot(a, b, axes=(-1, -2))
-
-
-@composed(np.vdot)
-def vdot(a, b):
-    return np.matmul(np.ravel(a), np.ravel(b))
-
-
-@composed(np.inner)
-def inner(a, b):
-    return np.multiply(a, b) if not np.shape(a) or not np.shape(b) else np.tensordot(a, b, axes=(-1, -1))
-
-
-@composed(np.outer)
-def outer(a, b, out=None):
-    _no_out(out)
-    return np.expand_dims(np.ravel(a), 1) * np.expand_dims(np.ravel(b), 0)
-
-
-@composed(np.tensordot)
-def tensordot(a, b, axes=2):
-    """One matrix product, with the summed axes moved next to each other."""
-    a, b = as_array(a), as_array(b)
-    if isinstance(axes, (int, np.integer)):
-        axes = (tuple(range(-axes, 0)), tuple(range(axes)))
-    in_a, in_b = axes_of(axes[0], len(a.shape)), axes_of(axes[1], len(b.shape))
-    if len(in_a) != len(in_b) or any(a.shape[i] != b.shape[j] for i, j in zip(in_a, in_b)):
-        raise ValueError(f"tensordot: the summed axes do not fit: shapes {a.shape} and {b.shape}, axes {axes}")
-    free_a = tuple(i for i in range(len(a.shape)) if i not in in_a)
-    free_b = tuple(i for i in range(len(b.shape)) if i not in in_b)
-    n = int(np.prod([a.shape[i] for i in in_a], dtype=int))
-    rows, columns = tuple(a.shape[i] for i in free_a), tuple(b.shape[i] for i in free_b)
-    left = np.reshape(np.transpose(a, free_a + in_a), (int(np.prod(rows, dtype=int)), n))
-    right = np.reshape(np.transpose(b, in_b + free_b), (n, int(np.prod(columns, dtype=int))))
-    return np.reshape(np.matmul(left, right), rows + columns)
-
-
-@composed(np.trace)
-def trace(a, offset=0, axis1=0, axis2=1):
-    return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1)
-
-
-@composed(np.diagonal)
-def diagonal(a, offset=0, axis1=0, axis2=1):
-    moved = np.moveaxis(a, (axis1, axis2), (-2, -1))
-    rows, columns = moved.shape[-2:]
-    n = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    i = np.arange(n)
-    return moved[..., i - min(offset, 0), i + max(offset, 0)]
-
 
 # Joining and splitting
 
@@ -96,7 +14,7 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
 @composed(np.concatenate)
 def concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
     """Arrays of several dtypes are cast first, by nodes of their own; then the rule applies."""
-    _no_out(out)
+    no_out(out)
     arrays = tuple(map(as_array, arrays))
     dtype = np.result_type(*[a.dtype for a in arrays]) if dtype is None else np.dtype(dtype)
     if all(a.dtype == dtype for a in arrays):
@@ -227,23 +145,72 @@ def clip(a, a_min=None, a_max=None, *, min=None, max=None):
     return a if high is None or high is NOT_GIVEN else np.minimum(a, high)
 
 
-@composed(np.diff)
-def diff(a, n=1, axis=-1, prepend=NOT_GIVEN, append=NOT_GIVEN):
-    (axis,) = axes_of(axis, len(np.shape(a)))
-    ends = [p for p in (prepend, a, append) if p is not NOT_GIVEN]
-    if len(ends) > 1:
-        shape = np.shape(a)[:axis] + (1,) + np.shape(a)[axis + 1 :]
-        a = np.concatenate([np.broadcast_to(p, shape) if np.ndim(p) == 0 else p for p in ends], axis)
-    before = (slice(None),) * axis
-    for _ in range(n):
-        a = a[before + (slice(1, None),)] - a[before + (slice(None, -1),)]
-    return a
+@composed(np.compress)
+def compress(condition, a, axis=None, out=None):
+    no_out(out)
+    return np.take(a, np.flatnonzero(np.asarray(condition)), axis)
 
 
-@composed(np.ptp)
-def ptp(a, axis=None, out=None, keepdims=False):
-    _no_out(out)
-    return np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
+@composed(np.extract)
+def extract(condition, arr):
+    return np.take(np.ravel(as_array(arr)), np.flatnonzero(np.asarray(condition)))
+
+
+@composed(np.partition)
+def partition(a, kth, axis=-1, kind="introselect", order=None):
+    if axis is None:
+        a, axis = np.ravel(a), -1
+    return np.take_along_axis(a, np.argpartition(a, kth, axis=axis, kind=kind), axis)
+
+
+@composed(np.where)
+def where(condition, x=NOT_GIVEN, y=NOT_GIVEN):
+    return np.nonzero(condition) if x is NOT_GIVEN and y is NOT_GIVEN else NotImplemented
+
+
+@composed(np.select)
+def select(condlist, choicelist, default=0):
+    """The first choice whose condition holds."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(f"select: {len(condlist)} conditions for {len(choicelist)} choices")
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+        result = np.where(condition, choice, result)
+    shape = np.broadcast_shapes(*(np.shape(c) for c in (*condlist, *choicelist, default)))
+    return result if np.shape(result) == shape else np.broadcast_to(result, shape)
+
+
+@composed(np.choose)
+def choose(a, choices, out=None, mode="raise"):
+    no_out(out)
+    a = np.asarray(a)
+    choices = np.broadcast_arrays(*alike(*choices), a)[:-1]
+    n = len(choices)
+    if mode == "raise" and np.any((a < 0) | (a >= n)):
+        raise ValueError(f"choose: an entry of `a` is not between 0 and {n - 1}")
+    a = a % n if mode == "wrap" else np.clip(a, 0, n - 1)
+    return np.take_along_axis(np.stack(choices), np.broadcast_to(a, choices[0].shape)[None], 0)[0]
+
+
+@composed(np.piecewise)
+def piecewise(x, condlist, funclist, *args, **kw):
+    """Each function gets the entries where its condition holds; the last condition that holds counts."""
+    x = as_array(x)
+    if isinstance(condlist, np.ndarray) and condlist.ndim == len(x.shape) or isinstance(condlist[0], (bool, np.bool_)):
+        condlist = [condlist]
+    conditions = [np.broadcast_to(np.asarray(c, bool), x.shape) for c in condlist]
+    if len(funclist) == len(conditions) + 1:
+        conditions.append(~np.any(conditions, axis=0))
+    if len(funclist) != len(conditions):
+        raise ValueError(f"piecewise: {len(funclist)} functions for {len(condlist)} conditions")
+    result = np.zeros_like(x)
+    for condition, function in zip(conditions, funclist):
+        if not callable(function):
+            result = np.where(condition, function, result)
+        elif np.any(condition):
+            values = np.broadcast_to(function(x[condition], *args, **kw), (np.count_nonzero(condition),))
+            result = np.where(condition, put(values, x.shape, condition), result)
+    return result if result.dtype == x.dtype else astype(result, x.dtype)
 
 
 @composed(np.divmod)
@@ -257,9 +224,7 @@ def modf(a):
     return a - whole, whole
 
 
-def _no_out(out):
-    if out is not None:
-        raise TypeError("out= can't be used with Tensors: values never change. Use the result")
+# Shape and layout
 
 
 @composed(np.astype)
@@ -270,3 +235,198 @@ def astype_(x, dtype, copy=True, device=None):
 @composed(np.matrix_transpose)
 def matrix_transpose(x):
     return np.swapaxes(x, -1, -2)
+
+
+@composed(np.full_like)
+def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None):
+    fill_value = as_array(fill_value)
+    dtype = np.dtype(a.dtype if dtype is None else dtype)
+    fill_value = fill_value if fill_value.dtype == dtype else astype(fill_value, dtype)
+    return np.broadcast_to(fill_value, a.shape if shape is None else shape)
+
+
+@composed(np.broadcast_arrays)
+def broadcast_arrays(*args, subok=False):
+    arrays = [as_array(a) for a in args]
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    return tuple(a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays)
+
+
+@composed(np.meshgrid)
+def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing={indexing!r}: expected 'xy' or 'ij'")
+    n = len(xi)
+    order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else range(n)
+    grids = [np.reshape(as_array(x), [-1 if i == k else 1 for i in range(n)]) for x, k in zip(xi, order)]
+    return tuple(grids) if sparse else np.broadcast_arrays(*grids)
+
+
+@composed(np.block)
+def block(arrays):
+    """Innermost lists are joined along the last axis, the lists around them along the axes before it."""
+    depth, ndim = _depth(arrays), max(_ndims(arrays))
+    return _block(arrays, depth, max(ndim, depth))
+
+
+def _depth(arrays):
+    return 1 + _depth(arrays[0]) if isinstance(arrays, list) else 0
+
+
+def _ndims(arrays):
+    return [n for a in arrays for n in _ndims(a)] if isinstance(arrays, list) else [np.ndim(arrays)]
+
+
+def _block(arrays, depth, ndim):
+    if isinstance(arrays, list):
+        return np.concatenate([_block(a, depth - 1, ndim) for a in arrays], axis=-depth)
+    array = as_array(arrays)
+    return np.reshape(array, (1,) * (ndim - len(array.shape)) + array.shape)
+
+
+@composed(np.unstack)
+def unstack(x, /, *, axis=0):
+    moved = np.moveaxis(x, axis, 0)
+    return tuple(moved[i] for i in range(moved.shape[0]))
+
+
+@composed(np.dsplit)
+def dsplit(a, indices_or_sections):
+    return np.split(a, indices_or_sections, 2)
+
+
+@composed(np.append)
+def append(arr, values, axis=None):
+    if axis is None:
+        arr, values, axis = np.ravel(as_array(arr)), np.ravel(as_array(values)), 0
+    return np.concatenate([arr, values], axis)
+
+
+@composed(np.delete)
+def delete(arr, obj, axis=None):
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    return np.take(arr, np.delete(np.arange(arr.shape[axis]), obj), axis)
+
+
+@composed(np.insert)
+def insert(arr, obj, values, axis=None):
+    """The values are joined to the end; NumPy's own function on the positions says which entry goes where."""
+    if axis is None:
+        arr, axis = np.ravel(as_array(arr)), 0
+    arr, values = as_array(arr), as_array(values)
+    (axis,) = axes_of(axis, len(arr.shape))
+    n = arr.shape[axis]
+    if np.ndim(obj) == 0 and not isinstance(obj, slice):  # then values are blocks of entries, as arr[obj:obj] = values
+        values = np.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
+        values = np.moveaxis(values, 0, axis)
+        count = values.shape[axis]
+    else:
+        count = len(range(*obj.indices(n))) if isinstance(obj, slice) else len(np.insert(np.arange(n), obj, -1)) - n
+    shape = arr.shape[:axis] + (count,) + arr.shape[axis + 1 :]
+    values = np.broadcast_to(values, shape)
+    values = values if values.dtype == arr.dtype else astype(values, arr.dtype)
+    places = obj if np.ndim(obj) or isinstance(obj, slice) else [obj] * count
+    order = np.insert(np.arange(n), places, n + np.arange(count))
+    return np.take(np.concatenate([arr, values], axis), order, axis)
+
+
+@composed(np.resize)
+def resize(a, new_shape):
+    """The entries in order, again and again."""
+    new_shape = (new_shape,) if isinstance(new_shape, (int, np.integer)) else tuple(new_shape)
+    size = int(np.prod(new_shape, dtype=int))
+    if not a.size:
+        return np.zeros(new_shape, a.dtype)
+    return np.reshape(np.ravel(a)[np.arange(size) % a.size], new_shape)
+
+
+@composed(np.repeat)
+def repeat(a, repeats, axis=None):
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return np.take(a, np.repeat(np.arange(a.shape[axis]), np.asarray(repeats)), axis)
+
+
+@composed(np.tile)
+def tile(A, reps):
+    reps = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
+    ndim = max(len(reps), len(A.shape))
+    reps, shape = (1,) * (ndim - len(reps)) + reps, (1,) * (ndim - len(A.shape)) + A.shape
+    spaced = np.reshape(A, [i for n in shape for i in (1, n)])
+    copies = np.broadcast_to(spaced, [i for pair in zip(reps, shape) for i in pair])
+    return np.reshape(copies, [r * n for r, n in zip(reps, shape)])
+
+
+@composed(np.flipud)
+def flipud(m):
+    return np.flip(m, 0)
+
+
+@composed(np.fliplr)
+def fliplr(m):
+    return np.flip(m, 1)
+
+
+@composed(np.rot90)
+def rot90(m, k=1, axes=(0, 1)):
+    first, second = axes_of(axes, len(m.shape))
+    k %= 4
+    if k == 0:
+        return np.copy(m)
+    if k == 2:
+        return np.flip(m, (first, second))
+    return np.swapaxes(np.flip(m, second), first, second) if k == 1 else np.flip(np.swapaxes(m, first, second), second)
+
+
+@composed(np.rollaxis)
+def rollaxis(a, axis, start=0):
+    (axis,) = axes_of(axis, len(a.shape))
+    start += len(a.shape) * (start < 0)
+    return np.moveaxis(a, axis, start - (axis < start))
+
+
+@composed(np.reshape)
+def reshape(a, /, shape, order="C", *, copy=None):
+    if order == "C":
+        return NotImplemented
+    a = as_array(a)
+    if order != "F":
+        raise TypeError(f"reshape with order={order!r} has no rule: it depends on the layout in memory. Use 'C' or 'F'")
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    return np.transpose(np.reshape(np.transpose(a), shape[::-1]))
+
+
+@composed(np.ravel)
+def ravel(a, order="C"):
+    return NotImplemented if order == "C" else np.reshape(a, -1, order=order)
+
+
+@composed(np.pad)
+def pad(array, pad_width, mode="constant", **kwargs):
+    """Zeros around it, or entries of its own: NumPy's own function on the positions says which."""
+    a = as_array(array)
+    widths = np.broadcast_to(_pad_widths(pad_width, len(a.shape)), (len(a.shape), 2)).tolist()
+    if mode == "constant":
+        key = tuple(slice(before, before + n) for (before, _), n in zip(widths, a.shape))
+        inside = put(a, tuple(n + before + after for (before, after), n in zip(widths, a.shape)), key)
+        if not np.any(kwargs.get("constant_values", 0)):
+            return inside
+        return inside + np.pad(np.zeros_like(a), widths, **kwargs)
+    if mode not in ("edge", "reflect", "symmetric", "wrap") or kwargs.get("reflect_type", "even") != "even":
+        options = "".join(f", {k}={v!r}" for k, v in kwargs.items())
+        raise TypeError(f"pad with mode={mode!r}{options} has no rule; its rule knows 'constant', 'edge', 'reflect', "
+                        "'symmetric' and 'wrap'")  # fmt: skip
+    for axis, width in enumerate(widths):
+        if any(width):
+            a = np.take(a, np.pad(np.arange(a.shape[axis]), width, mode), axis)
+    return a
+
+
+def _pad_widths(pad_width, ndim):
+    if not isinstance(pad_width, dict):
+        return np.asarray(pad_width, int)
+    widths = np.zeros((ndim, 2), int)
+    for axis, width in pad_width.items():
+        widths[axis] = width
+    return widths

@@ -56,9 +56,36 @@ def freedom(y, a, ddof, correction):
     return a.size / max(y.size, 1) - (ddof if correction is None else correction) or math.nan
 
 
-def fill(y):
-    """`y` with 1 for 0, to divide by where the numerator is 0 as well."""
-    return np.where(y == 0, 1, y)
+@dispatched
+def ratio(a, b):
+    """a/b, and 0 for 0/0: a subgradient there. Its own derivative at 0/0 is NaN, for there is none to give."""
+    return a / np.where(b == 0, 1, b)
+
+
+def deviation(y, a, axis, keepdims):
+    """(a - mean)/std, the slope of a standard deviation `y`; 0 where `y` is 0 but for the rounding of the mean."""
+    mean = np.mean(a, axis, keepdims=True)
+    spread, away = expand(y, a, axis, keepdims), a - mean
+    varies = abs(spread) > 4 * np.finfo(y.dtype).eps * abs(mean)
+    if not np.all(varies):  # times 0, not np.where: a second derivative, which doesn't exist, then comes out as NaN
+        varies = varies.astype(y.dtype)
+        spread, away = spread * varies, away * varies
+    return ratio(away, spread)
+
+
+def turn(a, b):
+    """a/(a² + b²), without overflow."""
+    length = np.hypot(a, b)
+    return a / length / length
+
+
+def log_share(y, a, b, exp=np.exp):
+    """exp(a - y), what `a` contributes to y = log(exp(a) + exp(b)); where `y` is infinite, as maximum shares it."""
+    infinite = np.isinf(y)
+    if not np.any(infinite):
+        return exp(a - y)
+    tied = np.where(a == b, 0.5, a == y).astype(y.dtype)
+    return np.where(infinite, tied, exp(np.where(infinite, 0, a) - np.where(infinite, 0, y)))
 
 
 def power_slope(a, b):
@@ -121,11 +148,28 @@ def others(y, a, axis):
     if np.all(a != 0):
         keep = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
         return np.reshape(y, keep) / a
-    last = tuple(range(-len(axes), 0))
-    moved = np.moveaxis(a, axes, last)
-    flat = np.reshape(moved, (*moved.shape[: len(a.shape) - len(axes)], -1))
+    flat = merged(a, axes)
     before, after = _products_before(flat), np.flip(_products_before(np.flip(flat, -1)), -1)
-    return np.moveaxis(np.reshape(before * after, moved.shape), last, axes)
+    last = tuple(range(-len(axes), 0))
+    return np.moveaxis(np.reshape(before * after, np.moveaxis(a, axes, last).shape), last, axes)
+
+
+def merged(a, axis):
+    """`a` with these axes moved to the end and merged into one."""
+    axes = axes_of(axis, len(a.shape))
+    if len(axes) == 1 and axes[0] == len(a.shape) - 1:
+        return a
+    moved = np.moveaxis(a, axes, tuple(range(-len(axes), 0)))
+    kept = moved.shape[: len(a.shape) - len(axes)]
+    return np.reshape(moved, (*kept, math.prod(moved.shape[len(kept) :])))
+
+
+def restored(y, a, axis, keepdims):
+    """The result of a reduction of ``merged(a, axis)`` over its last axis, with the reduced axes kept if asked."""
+    if not keepdims:
+        return y
+    axes = axes_of(axis, len(a.shape))
+    return np.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(a.shape)))
 
 
 def _products_before(a):
@@ -196,3 +240,17 @@ def put(g, shape, key):
 def astype(a, dtype):
     """`a` in another dtype."""
     return a.astype(dtype)
+
+
+def alike(*arrays, floating=False):
+    """The arrays and Tensors in their common dtype; casts are nodes of their own."""
+    dtype = np.result_type(*[a if isinstance(a, (int, float)) else as_array(a).dtype for a in arrays])
+    arrays = [as_array(a) for a in arrays]
+    if floating and dtype.kind != "f":
+        dtype = np.dtype(float)
+    return [a if a.dtype == dtype else astype(a, dtype) for a in arrays]
+
+
+def no_out(out):
+    if out is not None:
+        raise TypeError("out= can't be used with Tensors: values never change. Use the result")

@@ -4,17 +4,21 @@ Read a line as: the function, then for each operand the cotangent it receives. S
 To add a function, add its line here and its case in tests/cases.py.
 """
 
+# fmt: off
 import numpy as np
 
 from .helpers import (
-    add_at, astype, cumprod_slope, expand, exponent_slope, fill, freedom, index, others, part, power_slope, put,
-    restore_axes, share_of_a, sinc_slope, sum_to, winners,
-)  # fmt: skip
+    add_at, astype, cumprod_slope, deviation, expand, exponent_slope, freedom, index, log_share, others, part,
+    power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, sum_to, turn, winners,
+)
+from .linalg import (
+    beyond_thin, beyond_thin_slope, cholesky_of_symmetric, cholesky_slope, cofactors, contract, contract_slope,
+    det_sign, eigh_factors, eigh_part, eigh_slope, log_det, norm_slope, parts, pinv_slope, qr_factors, qr_part,
+    qr_slope, slogdet_factors, svd_factors, svd_part, svd_slope,
+)
 from .rule import nondifferentiable, on_values, rule
 
 LOG2, LOG10, DEGREE = float(np.log(2)), float(np.log(10)), float(np.pi / 180)
-
-# fmt: off
 
 # Arithmetic
 rule(np.add,         lambda g, y, a, b: g,                           lambda g, y, a, b: g)
@@ -39,6 +43,7 @@ rule(np.maximum,     lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, sa
 rule(np.minimum,     lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
 rule(np.fmax,        lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
 rule(np.fmin,        lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
+rule(np.ldexp,       lambda g, y, a, b: np.ldexp(g, b),              None)
 rule(np.copysign,    lambda g, y, a, b: g * (np.sign(a) * np.copysign(1, b)),  None)
 
 # Exponentials and logarithms
@@ -49,8 +54,9 @@ rule(np.log,         lambda g, y, a: g / a)
 rule(np.log2,        lambda g, y, a: g / (a * LOG2))
 rule(np.log10,       lambda g, y, a: g / (a * LOG10))
 rule(np.log1p,       lambda g, y, a: g / (1 + a))
-rule(np.logaddexp,   lambda g, y, a, b: g * np.exp(a - y),           lambda g, y, a, b: g * np.exp(b - y))
-rule(np.logaddexp2,  lambda g, y, a, b: g * np.exp2(a - y),          lambda g, y, a, b: g * np.exp2(b - y))
+rule(np.logaddexp,   lambda g, y, a, b: g * log_share(y, a, b),      lambda g, y, a, b: g * log_share(y, b, a))
+rule(np.logaddexp2,  lambda g, y, a, b: g * log_share(y, a, b, np.exp2),
+     lambda g, y, a, b: g * log_share(y, b, a, np.exp2))
 
 # Trigonometric and hyperbolic functions
 rule(np.sin,         lambda g, y, a: g * np.cos(a))
@@ -59,8 +65,9 @@ rule(np.tan,         lambda g, y, a: g * (1 + y * y))
 rule(np.arcsin,      lambda g, y, a: g / np.sqrt((1 - a) * (1 + a)))
 rule(np.arccos,      lambda g, y, a: -g / np.sqrt((1 - a) * (1 + a)))
 rule(np.arctan,      lambda g, y, a: g / (1 + a * a))
-rule(np.arctan2,     lambda g, y, a, b: g * (b / (a * a + b * b)),   lambda g, y, a, b: -g * (a / (a * a + b * b)))
-rule(np.hypot,       lambda g, y, a, b: g * (a / fill(y)),           lambda g, y, a, b: g * (b / fill(y)))
+rule(np.arctan2,     lambda g, y, a, b: g * turn(b, a),              lambda g, y, a, b: -g * turn(a, b))
+rule(np.hypot,       lambda g, y, a, b: g * ratio(a, y),             lambda g, y, a, b: g * ratio(b, y))
+rule(ratio,          lambda g, y, a, b: g / b,                       lambda g, y, a, b: -g * y / b, elementwise=True)
 rule(np.sinh,        lambda g, y, a: g * np.cosh(a))
 rule(np.cosh,        lambda g, y, a: g * np.sinh(a))
 rule(np.tanh,        lambda g, y, a: g * (1 - y * y))
@@ -77,21 +84,25 @@ rule(np.sinc,        lambda g, y, a: g * sinc_slope(a), elementwise=True)
 rule(np.where,       None,  lambda g, y, c, a, b: np.where(c, g, 0),  lambda g, y, c, a, b: np.where(c, 0, g),
      elementwise=True, signature="condition, x, y")
 rule(np.nan_to_num,  lambda g, y, a, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(a), g, 0))
-nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.fix, np.sign, np.floor_divide, np.heaviside)
+rule(np.heaviside,   None,                                           lambda g, y, a, b: np.where(a == 0, g, 0))
+rule(np.real,        lambda g, y, a: g)
+rule(np.conjugate,   lambda g, y, a: g)
+rule(np.unwrap,      lambda g, y, p, discont=None, axis=-1, period=2 * np.pi: g)
+nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.fix, np.sign, np.floor_divide, np.imag,
+                  np.angle)
 
 # Reductions: the cotangent goes back over the axes that were reduced
 rule(np.sum,         lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims))
 rule(np.mean,        lambda g, y, a, axis=None, keepdims=False:
      expand(g * (y.size / max(a.size, 1)), a, axis, keepdims))
 rule(np.prod,        lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims) * others(y, a, axis))
-rule(np.max,         lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
-     expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
-rule(np.min,         lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
-     expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
+for extremum in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
+    rule(extremum,   lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
+         expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
 rule(np.var,         lambda g, y, a, axis=None, ddof=0, keepdims=False, correction=None:
      expand(g * (2 / freedom(y, a, ddof, correction)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
 rule(np.std,         lambda g, y, a, axis=None, ddof=0, keepdims=False, correction=None:
-     expand(g / (fill(y) * freedom(y, a, ddof, correction)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
+     expand(g / freedom(y, a, ddof, correction), a, axis, keepdims) * deviation(y, a, axis, keepdims))
 rule(np.cumsum,      lambda g, y, a, axis=None: np.flip(np.cumsum(np.flip(g, axis), axis), axis).reshape(a.shape))
 rule(np.cumprod,     lambda g, y, a, axis=None: cumprod_slope(g, y, a, axis))
 
@@ -117,8 +128,26 @@ rule(astype,         lambda g, y, a, dtype: g.astype(a.dtype))
 rule(index,          lambda g, y, a, key: put(g, a.shape, key), into=add_at)
 rule(put,            lambda g, y, a, shape, key: g[key])
 
-# Linear algebra
-rule(np.matmul,      lambda g, y, a, b: g @ b.mT,                    lambda g, y, a, b: a.mT @ g)
+# Linear algebra; a function with several results has one node for each
+rule(np.matmul,          lambda g, y, a, b: g @ b.mT,                        lambda g, y, a, b: a.mT @ g)
+rule(contract,           each=lambda g, y, i, *xs, subscripts, optimize=False: contract_slope(g, i, xs, subscripts),
+     name="einsum")
+rule(np.convolve,        lambda g, y, a, v: np.convolve(g, np.flip(v), "valid"),
+                         lambda g, y, a, v: np.convolve(g, np.flip(a), "valid"))
+rule(np.linalg.solve,    lambda g, y, a, b: -np.linalg.solve(a.mT, g) @ y.mT,
+                         lambda g, y, a, b: np.linalg.solve(a.mT, g))
+rule(np.linalg.inv,      lambda g, y, a: -y.mT @ g @ y.mT)
+rule(np.linalg.pinv,     lambda g, y, a, rcond=None, rtol=None: pinv_slope(g, y, a))
+rule(np.linalg.det,      lambda g, y, a: np.expand_dims(g, (-2, -1)) * cofactors(y, a))
+rule(log_det,            lambda g, y, a, value: np.expand_dims(g, (-2, -1)) * np.linalg.inv(a).mT, name="slogdet")
+rule(cholesky_of_symmetric, lambda g, y, a: cholesky_slope(g, y), name="cholesky")
+rule(eigh_part,          lambda g, y, a, factors, i: eigh_slope(g, i, *parts(eigh_part, a, factors)), name="eigh")
+rule(svd_part,           lambda g, y, a, factors, i: svd_slope(g, i, *parts(svd_part, a, factors)), name="svd")
+rule(beyond_thin,        lambda g, y, a, vectors: beyond_thin_slope(g, a), name="svd")
+rule(qr_part,            lambda g, y, a, factors, i: qr_slope(g, i, *parts(qr_part, a, factors)), name="qr")
+rule(np.linalg.norm,     lambda g, y, x, ord=None, axis=None, keepdims=False:
+     expand(g, x, axis, keepdims) * norm_slope(expand(y, x, axis, keepdims), x, ord))
+nondifferentiable(det_sign)
 
 # Functions that look at values only: predicates give plain arrays, positions give integer Tensors
 on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan, np.isinf, np.isfinite,
@@ -127,5 +156,7 @@ on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater
           np.isrealobj, np.iscomplex, np.isreal, np.result_type, np.can_cast, np.min_scalar_type, np.may_share_memory,
           np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.array_repr, np.array_str, np.array2string,
           np.isposinf, np.isneginf, np.isin, np.save, np.savez, np.savetxt)
+on_values(slogdet_factors, eigh_factors, svd_factors, qr_factors, np.linalg.matrix_rank, np.einsum_path)
 on_values(np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted,
-          np.digitize, np.nanargmax, np.nanargmin, np.lexsort, wrap=True)
+          np.digitize, np.nanargmax, np.nanargmin, np.lexsort, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
+          np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm, wrap=True)

@@ -1,0 +1,403 @@
+"""Statistics, numerical calculus and polynomials: NumPy functions written with others that have rules."""
+
+import numpy as np
+
+from .helpers import alike, as_array, astype, axes_of, merged, no_out, put, restored
+from .rule import NOT_GIVEN, composed
+
+# Averages and their relatives
+
+
+@composed(np.average)
+def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
+    a = as_array(a)
+    if weights is None:
+        result = np.mean(a, axis, keepdims=keepdims)
+        total = np.full(result.shape, a.size / max(result.size, 1), result.dtype)
+        return (result, total) if returned else result
+    a, weights = alike(a, weights, floating=True)
+    if weights.shape != a.shape:
+        axes = axes_of(axis, len(a.shape))
+        if axis is None or weights.shape != tuple(a.shape[i] for i in axes):
+            raise TypeError(f"average: weights of shape {weights.shape} for entries of shape {a.shape}, axis={axis}")
+        weights = np.transpose(weights, np.argsort(axes))
+        weights = np.reshape(weights, tuple(n if i in axes else 1 for i, n in enumerate(a.shape)))
+        weights = np.broadcast_to(weights, a.shape)
+    total = np.sum(weights, axis, keepdims=keepdims)
+    result = np.sum(a * weights, axis, keepdims=keepdims) / total
+    return (result, total) if returned else result
+
+
+@composed(np.ptp)
+def ptp(a, axis=None, out=None, keepdims=False):
+    no_out(out)
+    return np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
+
+
+@composed(np.median)
+def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+    no_out(out)
+    flat = merged(as_array(a), axis)
+    n = flat.shape[-1]
+    ordered = np.sort(flat, axis=-1)
+    result = np.mean(ordered[..., (n - 1) // 2 : n // 2 + 1], axis=-1)
+    return restored(_nan_if_any(result, flat), a, axis, keepdims)
+
+
+def _nan_if_any(result, flat):
+    """NaN where there is one among the entries; sorting has put it last."""
+    nan = np.any(np.isnan(flat), axis=-1)
+    return result + np.where(nan, np.nan, 0).astype(result.dtype) if np.any(nan) else result
+
+
+POSITIONS = {  # method -> from the exact position in the sorted entries, the entry below and the weight of the next
+    "linear": lambda p: (np.floor(p), p - np.floor(p)),
+    "midpoint": lambda p: (np.floor(p), np.where(p == np.floor(p), 0, 0.5).astype(p.dtype)),
+    "lower": lambda p: (np.floor(p), None),
+    "higher": lambda p: (np.ceil(p), None),
+    "nearest": lambda p: (np.rint(p), None),
+}
+
+
+@composed(np.quantile)
+def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    no_out(out)
+    if method not in POSITIONS:
+        raise TypeError(f"quantile with method={method!r} has no rule; its rule knows {', '.join(POSITIONS)}")
+    a = as_array(a)
+    q = np.asarray(q, a.dtype if isinstance(q, (int, float)) else None)
+    if not np.all((q >= 0) & (q <= 1)):
+        raise ValueError("quantiles must be between 0 and 1, percentiles between 0 and 100")
+    flat = merged(a, axis)
+    n = flat.shape[-1]
+    below, weight = POSITIONS[method](q * (n - 1))
+    below = below.astype(int)
+    ordered = np.moveaxis(np.sort(flat, axis=-1), -1, 0)
+    result = ordered[below]
+    if weight is not None:
+        weight = np.reshape(weight, q.shape + (1,) * (len(ordered.shape) - 1))
+        high = ordered[np.minimum(below + 1, n - 1)]
+        step = high - result
+        result = np.where(weight < 0.5, result + step * weight, high - step * (1 - weight))  # as NumPy rounds
+    result = _nan_if_any(result, flat)
+    if keepdims:
+        kept = tuple(1 if i in axes_of(axis, len(a.shape)) else n for i, n in enumerate(a.shape))
+        result = np.reshape(result, q.shape + kept)
+    return result
+
+
+@composed(np.percentile)
+def percentile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    a = as_array(a)
+    q = np.true_divide(q, a.dtype.type(100) if a.dtype.kind == "f" else 100)
+    return np.quantile(a, q, axis, out, overwrite_input, method, keepdims)
+
+
+@composed(np.cov)
+def cov(m, y=None, rowvar=True, bias=False, ddof=None):
+    x = np.atleast_2d(_double(m))
+    x = x.T if not rowvar and x.shape[0] != 1 else x
+    if y is not None:
+        y = np.atleast_2d(_double(y))
+        x = np.concatenate([x, y.T if not rowvar and y.shape[0] != 1 else y], axis=0)
+    x = x - np.mean(x, axis=1, keepdims=True)
+    freedom = x.shape[1] - (int(not bias) if ddof is None else ddof)
+    return np.squeeze(np.matmul(x, x.T) * (1 / freedom))
+
+
+@composed(np.corrcoef)
+def corrcoef(x, y=None, rowvar=True):
+    c = np.cov(x, y, rowvar)
+    if not c.shape:
+        return c / c
+    deviation = np.sqrt(np.diagonal(c))
+    return c / np.expand_dims(deviation, 1) / np.expand_dims(deviation, 0)
+
+
+# Without the NaNs
+
+
+def _without_nans(a, value=0):
+    """`a` with `value` for NaN, and where it is a number."""
+    a = as_array(a)
+    number = ~np.isnan(a)
+    return (a if np.all(number) else np.where(number, a, value)), number
+
+
+@composed(np.nansum)
+def nansum(a, axis=None, out=None, keepdims=False):
+    no_out(out)
+    return np.sum(_without_nans(a)[0], axis=axis, keepdims=keepdims)
+
+
+@composed(np.nanprod)
+def nanprod(a, axis=None, out=None, keepdims=False):
+    no_out(out)
+    return np.prod(_without_nans(a, 1)[0], axis=axis, keepdims=keepdims)
+
+
+@composed(np.nancumsum)
+def nancumsum(a, axis=None, out=None):
+    no_out(out)
+    return np.cumsum(_without_nans(a)[0], axis=axis)
+
+
+@composed(np.nancumprod)
+def nancumprod(a, axis=None, out=None):
+    no_out(out)
+    return np.cumprod(_without_nans(a, 1)[0], axis=axis)
+
+
+@composed(np.nanmean)
+def nanmean(a, axis=None, out=None, keepdims=False):
+    no_out(out)
+    a, number = _without_nans(a)
+    count = np.sum(number, axis=axis, keepdims=keepdims).astype(a.dtype)
+    return np.sum(a, axis=axis, keepdims=keepdims) / count
+
+
+@composed(np.nanvar)
+def nanvar(a, axis=None, out=None, ddof=0, keepdims=False):
+    no_out(out)
+    away, count = _deviations(a, axis)
+    return np.sum(away * away, axis=axis, keepdims=keepdims) / ((count if keepdims else np.squeeze(count, axis)) - ddof)
+
+
+@composed(np.nanstd)
+def nanstd(a, axis=None, out=None, ddof=0, keepdims=False):
+    """The norm of the deviations, whose slope is right at 0 too."""
+    no_out(out)
+    away, count = _deviations(a, axis)
+    length = np.linalg.norm(merged(away, axis), axis=-1)
+    result = length / np.sqrt((np.reshape(count, length.shape) - ddof).astype(away.dtype))
+    return restored(result, away, axis, keepdims)
+
+
+def _deviations(a, axis):
+    """How far the numbers are from their mean, 0 for NaN; and how many there are, the reduced axes kept."""
+    a, number = _without_nans(a)
+    count = np.sum(number, axis=axis, keepdims=True).astype(a.dtype)
+    mean = np.sum(a, axis=axis, keepdims=True) / count
+    return np.where(number, a - mean, 0), count
+
+
+# Sums and differences along an axis
+
+
+@composed(np.cumulative_sum)
+def cumulative_sum(x, /, *, axis=None, include_initial=False):
+    return _cumulative(np.cumsum, x, axis, include_initial, 0)
+
+
+@composed(np.cumulative_prod)
+def cumulative_prod(x, /, *, axis=None, include_initial=False):
+    return _cumulative(np.cumprod, x, axis, include_initial, 1)
+
+
+def _cumulative(function, x, axis, include_initial, initial):
+    if axis is None:
+        if len(x.shape) != 1:
+            raise ValueError(f"axis= is needed for an array of {len(x.shape)} axes")
+        axis = 0
+    result = function(x, axis=axis)
+    if include_initial:
+        shape = [1 if i in axes_of(axis, len(x.shape)) else n for i, n in enumerate(x.shape)]
+        result = np.concatenate([np.full(shape, initial, result.dtype), result], axis=axis)
+    return result
+
+
+@composed(np.diff)
+def diff(a, n=1, axis=-1, prepend=NOT_GIVEN, append=NOT_GIVEN):
+    a = as_array(a)
+    (axis,) = axes_of(axis, len(a.shape))
+    ends = [p for p in (prepend, a, append) if p is not NOT_GIVEN]
+    if len(ends) > 1:
+        shape = a.shape[:axis] + (1,) + a.shape[axis + 1 :]
+        a = np.concatenate([np.broadcast_to(p, shape) if np.ndim(p) == 0 else p for p in ends], axis)
+    before = (slice(None),) * axis
+    for _ in range(n):
+        a = a[(*before, slice(1, None))] - a[(*before, slice(None, -1))]
+    return a
+
+
+@composed(np.ediff1d)
+def ediff1d(ary, to_end=None, to_begin=None):
+    flat = np.ravel(as_array(ary))
+    ends = [np.ravel(as_array(e)) if e is not None else None for e in (to_begin, to_end)]
+    parts = [p for p in (ends[0], flat[1:] - flat[:-1], ends[1]) if p is not None]
+    return parts[0] if len(parts) == 1 else astype_if(np.concatenate(parts), flat.dtype)
+
+
+def astype_if(a, dtype):
+    return a if a.dtype == dtype else astype(a, dtype)
+
+
+def _double(a):
+    """In float64, where NumPy computes so whatever it is given."""
+    return astype_if(as_array(a), np.dtype(float))
+
+
+@composed(np.trapezoid)
+def trapezoid(y, x=None, dx=1.0, axis=-1):
+    y = as_array(y)
+    (axis,) = axes_of(axis, len(y.shape))
+    if x is not None:
+        x = as_array(x)
+        dx = np.diff(x) if len(x.shape) == 1 else np.diff(x, axis=axis)
+        if len(x.shape) == 1:
+            dx = np.reshape(dx, [-1 if i == axis else 1 for i in range(len(y.shape))])
+    before = (slice(None),) * axis
+    return np.sum(dx * (y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]) / 2.0, axis)
+
+
+@composed(np.gradient)
+def gradient(f, *varargs, axis=None, edge_order=1):
+    """Central differences inside, one-sided ones of order `edge_order` at the ends; spacings may be Tensors."""
+    f = as_array(f)
+    if edge_order not in (1, 2):
+        raise ValueError(f"edge_order={edge_order}: expected 1 or 2")
+    axes = axes_of(axis, len(f.shape))
+    spacings = list(varargs) * len(axes) if len(varargs) == 1 and np.ndim(varargs[0]) == 0 else list(varargs)
+    spacings = spacings or [1.0] * len(axes)
+    if len(spacings) != len(axes):
+        raise TypeError(f"gradient: {len(spacings)} spacings for {len(axes)} axes")
+    slopes = tuple(_gradient(f, h, i, edge_order) for h, i in zip(spacings, axes))
+    return slopes[0] if len(axes) == 1 else slopes
+
+
+def _gradient(f, h, axis, edge_order):
+    n = f.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(f"gradient: axis {axis} has {n} entries, and edge_order={edge_order} needs {edge_order + 1}")
+    at = lambda a, *k: a[(slice(None),) * axis + (slice(*k),)]
+    first, second, third = at(f, 0, 1), at(f, 1, 2), at(f, 2, 3)
+    last, before, third_last = at(f, n - 1, n), at(f, n - 2, n - 1), at(f, n - 3, n - 2) if n > 2 else None
+    if np.ndim(h) == 0:
+        inside = (at(f, 2, None) - at(f, None, -2)) / (2.0 * h)
+        if edge_order == 1:
+            ends = (second - first) / h, (last - before) / h
+        else:
+            ends = ((-1.5 / h) * first + (2.0 / h) * second + (-0.5 / h) * third,
+                    (0.5 / h) * third_last + (-2.0 / h) * before + (1.5 / h) * last)  # fmt: skip
+    else:
+        if np.shape(h) != (n,):
+            raise ValueError(f"gradient: spacings of shape {np.shape(h)} for axis {axis} of length {n}")
+        steps = np.reshape(np.diff(h), [-1 if i == axis else 1 for i in range(len(f.shape))])
+        left, right = at(steps, None, -1), at(steps, 1, None)
+        inside = (-right / (left * (left + right)) * at(f, None, -2) + (right - left) / (left * right) * at(f, 1, -1)
+                  + left / (right * (left + right)) * at(f, 2, None))  # fmt: skip
+        p, q, r, s = at(steps, 0, 1), at(steps, 1, 2), at(steps, -2, -1), at(steps, -1, None)
+        if edge_order == 1:
+            ends = (second - first) / p, (last - before) / s
+        else:
+            ends = (-(2.0 * p + q) / (p * (p + q)) * first + (p + q) / (p * q) * second - p / (q * (p + q)) * third,
+                    s / (r * (r + s)) * third_last - (s + r) / (r * s) * before
+                    + (2.0 * s + r) / (s * (r + s)) * last)  # fmt: skip
+    return np.concatenate([ends[0], inside, ends[1]], axis)
+
+
+@composed(np.interp)
+def interp(x, xp, fp, left=None, right=None, period=None):
+    """Differentiable in all of `x`, `xp` and `fp`; at a knot the slope is that of the segment on the right."""
+    if period is not None:
+        raise TypeError("interp with period= has no rule; take np.remainder of the positions first")
+    x, xp, fp = _double(x), _double(xp), _double(fp)
+    n = xp.shape[0]
+    if n == 1:
+        inside = np.broadcast_to(fp[0], x.shape)
+    else:
+        i = np.clip(np.searchsorted(xp, x, "right") - 1, 0, n - 2)
+        i = np.asarray(i.data if hasattr(i, "tracked") else i)
+        start, base = xp[i], fp[i]
+        slope = (fp[i + 1] - base) / (xp[i + 1] - start)
+        inside = slope * (x - start) + base
+        inside = np.where(x == xp[n - 1], fp[n - 1], inside)
+    inside = np.where(x < xp[0], fp[0] if left is None else left, inside)
+    return np.where(x > xp[n - 1], fp[n - 1] if right is None else right, inside)
+
+
+@composed(np.convolve)
+def convolve(a, v, mode="full"):
+    a, v = as_array(a), as_array(v)
+    if a.dtype != v.dtype:
+        return np.convolve(*alike(a, v), mode)
+    if mode == "full":
+        return NotImplemented if len(a.shape) == 1 == len(v.shape) else np.convolve(np.ravel(a), np.ravel(v))
+    if mode not in ("same", "valid"):
+        raise ValueError(f"convolve: mode={mode!r}: expected 'full', 'same' or 'valid'")
+    short, long = sorted((a.shape[0], v.shape[0]))
+    start, length = ((short - 1) // 2, long) if mode == "same" else (short - 1, long - short + 1)
+    return np.convolve(a, v)[start : start + length]
+
+
+@composed(np.correlate)
+def correlate(a, v, mode="valid"):
+    a, v = as_array(a), as_array(v)
+    if a.shape[0] < v.shape[0]:
+        return np.flip(np.correlate(v, a, mode))
+    return np.convolve(a, np.flip(as_array(v)), mode)
+
+
+# Sequences and polynomials
+
+
+@composed(np.linspace)
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
+    start, stop = alike(start, stop, floating=True)
+    parts = num - 1 if endpoint else num
+    delta = stop - start
+    step = delta / parts if parts > 0 else np.full(delta.shape, np.nan)
+    i = np.reshape(np.arange(num), (num,) + (1,) * len(delta.shape)).astype(delta.dtype)
+    y = i * step + start if parts > 0 else i * delta + start
+    if endpoint and num > 1:
+        y = np.concatenate([y[:-1], np.expand_dims(np.broadcast_to(stop, delta.shape), 0)], axis=0)
+    y = np.moveaxis(y if dtype is None else astype_if(y, np.dtype(dtype)), 0, axis)
+    return (y, step) if retstep else y
+
+
+@composed(np.logspace)
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    base = base if np.ndim(base) == 0 else np.expand_dims(base, axis)
+    y = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return y if dtype is None else astype_if(y, np.dtype(dtype))
+
+
+@composed(np.geomspace)
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    """For ends of one sign."""
+    start, stop = _double(start), _double(stop)
+    y = np.sign(start) * 10.0 ** np.linspace(np.log10(abs(start)), np.log10(abs(stop)), num, endpoint, axis=0)
+    if num > 1:
+        ends = [np.expand_dims(np.broadcast_to(e, y.shape[1:]), 0) for e in (start, stop)]
+        y = np.concatenate([ends[0], y[1:-1], ends[1]] if endpoint else [ends[0], y[1:]], axis=0)
+    return np.moveaxis(y if dtype is None else astype_if(y, np.dtype(dtype)), 0, axis)
+
+
+@composed(np.polyval)
+def polyval(p, x):
+    """By Horner's scheme, highest power first."""
+    p, x = as_array(p), as_array(x)
+    y = np.zeros(x.shape, x.dtype)
+    for i in range(p.shape[0]):
+        y = y * x + p[i]
+    return y
+
+
+@composed(np.vander)
+def vander(x, N=None, increasing=False):
+    x = as_array(x)
+    x = astype_if(x, np.promote_types(x.dtype, int))  # as NumPy does
+    n = x.shape[0] if N is None else N
+    powers = np.broadcast_to(np.expand_dims(x, 1), (x.shape[0], max(n - 1, 0)))
+    columns = np.cumprod(np.concatenate([np.ones((x.shape[0], min(n, 1)), x.dtype), powers], axis=1), axis=1)
+    return columns if increasing else np.flip(columns, 1)
+
+
+@composed(np.bincount)
+def bincount(x, /, weights=None, minlength=0):
+    """Differentiable in the weights."""
+    x = np.asarray(x)
+    if weights is None:
+        return np.bincount(x, minlength=minlength)
+    weights = _double(weights)
+    return put(weights, (max(int(x.max(initial=-1)) + 1, minlength),), x)
