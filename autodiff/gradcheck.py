@@ -20,7 +20,7 @@ from .checking.functions import (
     random_cotangent, where_not_finite,
 )  # fmt: skip
 from .checking.report import (
-    KINK, MATCH, NOT_DETERMINISTIC, NOT_FINITE, NOT_MULTIPLIED, NOTHING, WRONG_DTYPE, WRONG_SHAPE, WRONG_VALUE, Entry,
+    KINK, MATCH, NOT_DETERMINISTIC, NOT_FINITE, NOT_MULTIPLIED, NOTHING, UNSUITED, WRONG_DTYPE, WRONG_SHAPE, WRONG_VALUE, Entry,
     GradcheckError, GradcheckReport, Kink, number, some,
 )  # fmt: skip
 from .checking.study import LADDER, Judgement, Study
@@ -570,11 +570,14 @@ class _Run:
         if early is not None:
             return early
         wrong, kinks, unsure, checked = [], [], [], self.functionals * sum(len(c) for c in self.columns)
-        settled = 0
+        settled, agreed = 0, []
+        objection = Objection(self)
         for flag in sorted(self.flags, key=lambda flag: -flag.severity):
             if len(wrong) >= 200:
                 break
             found = self.look_again(flag)
+            if found.status == UNSUITED and len(unsure) < 20:
+                objection.ask_complex_step(flag, found)
             if found.status == WRONG_VALUE:
                 wrong.append((flag, found))
             else:
@@ -583,8 +586,12 @@ class _Run:
                     kinks.append((flag, found))
                 elif found.status != MATCH:
                     unsure.append((flag, found))
-                elif found.note:
-                    self.notes.append(f"{self.row_name(flag.j)} by {self.place(flag.k, flag.c)}: {found.note}")
+                else:
+                    agreed.append((flag, found))
+                    if self.settings.eps and not found.note:
+                        found.note = f"the step {self.settings.eps:g} does not suit it, others do, and there it agrees"
+                    if found.note:
+                        self.notes.append(f"{self.row_name(flag.j)} by {self.place(flag.k, flag.c)}: {found.note}")
         kinks += self.doubtful()
         count = len(self.flags) - settled
         if not wrong:
@@ -598,7 +605,7 @@ class _Run:
         if unsure:
             return Objection(self).unsure_report(unsure, checked)
         unused = self.unused_report(checked)
-        return self.match_report(kinks, checked) if unused is None else unused
+        return self.match_report(kinks, checked, agreed) if unused is None else unused
 
     def look_again(self, flag) -> Judgement:
         k, c, j = flag.k, flag.c, flag.j
@@ -732,9 +739,12 @@ class _Run:
     # What to say: nothing to object to
 
     def base_facts(self) -> list:
-        facts = [("kink", str(kink)) for kink in self.kinks[:3]]
-        if len(self.kinks) > 3:
-            facts.append(("kink", f"and {len(self.kinks) - 3} more of the kind"))
+        groups = {}
+        for kink in self.kinks:
+            groups.setdefault(kink.words, []).append(f"{kink.output} by {kink.input}")
+        facts = [("kink", f"{some(places)}: {words}") for words, places in list(groups.items())[:3]]
+        if len(groups) > 3:
+            facts.append(("kink", f"and {len(groups) - 3} more of the kind"))
         facts += [("note", text) for text in self.notes[:4]]
         if len(self.notes) > 4:
             facts.append(("note", f"and {len(self.notes) - 4} more"))
@@ -747,15 +757,19 @@ class _Run:
         return "seed", (f"{self.seed}, step {step}, {self.evaluations} evaluations. Not checked: other points and shapes, "
                         f"{silent}.")  # fmt: skip
 
-    def match_report(self, kinks, checked) -> GradcheckReport:
+    def match_report(self, kinks, checked, agreed) -> GradcheckReport:
         self.kinks = self.told(kinks)
-        worst, best = None, -1.0
+        worst, best = None, -0.5
         for k, (slope, severity) in enumerate(zip(self.numeric, self.severity)):
-            agreed = np.where(severity <= 1, severity, -1)
-            if agreed.size and agreed.max() > best:
-                best = agreed.max()
-                c, j = (int(n) for n in np.unravel_index(np.argmax(agreed), agreed.shape))
+            plain = np.where(severity <= 1, severity, -1)  # those that agreed at the first step
+            if plain.size and plain.max() > best:
+                best = plain.max()
+                c, j = (int(n) for n in np.unravel_index(np.argmax(plain), plain.shape))
                 worst = self.entry(k, c, j, self.analytic(k, c, j), slope[c, j], 0.0)
+        if worst is None and agreed:
+            flag, found = agreed[0]
+            worst = self.entry(flag.k, flag.c, flag.j, found.analytic, found.numeric, found.error)
+            worst.allowed += found.error
         verdict = KINK if self.kinks else MATCH
         facts = []
         if worst:
@@ -777,13 +791,13 @@ class _Run:
         parts = []
         for name, v, columns in zip(self.names, self.given, self.columns):
             if isinstance(columns, range):
-                parts.append(f"{v.size} of {name}")
+                parts.append(f"{v.size} of {name}" if v.ndim else name)
             else:
                 parts.append(f"{len(columns)} directions of {v.size} of {name}")
         rows = (f"{self.count} output entr{'y' if self.count == 1 else 'ies'}" if self.by_entry else
                 f"{self.functionals} random combinations of {self.count} output entries")  # fmt: skip
         total = self.functionals * sum(len(columns) for columns in self.columns)
-        return f"All {total} slopes agree: {rows}, by the inputs' entries ({', '.join(parts)})."
+        return f"{'All ' * (total > 1)}{total} slope{'s agree' if total > 1 else ' agrees'}: {rows} by {', '.join(parts)}."
 
     def unused_report(self, checked) -> GradcheckReport | None:
         """Something that was to be checked was not: f does not use it, or no gradient can come through."""

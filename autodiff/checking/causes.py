@@ -81,21 +81,22 @@ class Objection:
         grads = [store.get(self.run.variables[k]) for store in stores]
         return all(np.isfinite(g._data).all() for g in grads if g is not None)
 
+    def ask_complex_step(self, flag, found) -> None:
+        """Where differences can't judge, let the complex step do it, if the function takes complex numbers."""
+        exact = self.complex_slope(flag)
+        if exact is None:
+            return
+        allowed = self.run.entry(flag.k, flag.c, flag.j, found.analytic, exact, 0.0).allowed
+        found.status = MATCH if abs(exact - found.analytic) <= allowed else WRONG_VALUE
+        found.numeric, found.error = exact, 0.0
+        found.note = "differences drown in rounding; judged by the complex step, which subtracts nothing"
+
     def unsure_report(self, unsure, checked) -> GradcheckReport:
         flag, found = unsure[0]
         entry = self.run.entry(flag.k, flag.c, flag.j, found.analytic, found.numeric, found.error)
         where = f"{entry.output} by {entry.place}"
-        exact = self.complex_slope(flag) if found.status == UNSUITED else None
         steps = self.step_rows(flag, found)
         facts, hint = [("count", f"{len(unsure)} of {checked} entries can't be judged; the others agree")], None
-        if exact is not None:
-            self.run.notes.append(f"differences can't judge {where}; the complex step, which subtracts nothing, says {number(exact)}")
-            agrees = abs(exact - found.analytic) <= entry.allowed
-            if agrees and len(unsure) == 1:
-                return self.run.match_report([], checked)
-            if not agrees:
-                found.numeric, found.error = exact, 0.0
-                return self.wrong_report([(flag, found)], [], 1, checked)
         if found.status == JUMP:
             verdict, headline = KINK, f"At {entry.place}, {found.note}: {entry.output} has no slope to compare."
             hint = "move the point away from the jump"
@@ -256,6 +257,8 @@ class Objection:
     def step_words(self, steps, verdict) -> str:
         shown = [f"{gap:.1e} at {h:.0e}" for h, _, gap in steps[:: max(1, len(steps) // 4)]]
         gaps = [gap for _, _, gap in steps]
+        if not gaps:
+            return "the function is finite on one side only"
         if max(gaps) < 1.1 * min(gaps):
             return f"the gap is {min(gaps):.2g} at every step from {steps[0][0]:.0e} to {steps[-1][0]:.0e}: {verdict}"
         return f"the gap is {', '.join(shown)}: {verdict}"

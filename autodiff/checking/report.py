@@ -69,12 +69,16 @@ class Kink:
     analytic: float
     near: bool = False  # within one step of the point, not at it
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
+        """The interval of valid values, and which of them the gradient takes."""
         low, high = sorted((self.left, self.right))
-        where = "within one step of" if self.near else "at"
-        return (f"{where} {self.input}, the slope of {self.output} is {number(self.left)} on the left and "
-                f"{number(self.right)} on the right: every value in [{number(low)}, {number(high)}] is valid. "
-                f"The gradient says {number(self.analytic)}, {self.convention}.")  # fmt: skip
+        return (f"{'within one step, ' * self.near}slope {number(self.left)} on the left and {number(self.right)} on the "
+                f"right, so every value in [{number(low)}, {number(high)}] is valid; the gradient says "
+                f"{number(self.analytic)}, {self.convention}")  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.output} by {self.input}: {self.words}"
 
     @property
     def convention(self) -> str:

@@ -62,7 +62,7 @@ class Study:
             status = KINK if low - slack <= analytic <= high + slack and not certain else WRONG_VALUE
             return Judgement(status, numeric, error, left, right, below is not None)
         allowed = atol + rtol * abs(numeric)
-        if error > max(allowed, 1e-3 * max(scale, abs(numeric))):
+        if error > max(allowed, 1e-3 * max(scale, abs(numeric)), 1e-5):
             return self.unsettled(j, numeric, error)
         if abs(analytic - numeric) <= allowed + error:
             if not note and error > allowed:
@@ -92,7 +92,7 @@ class Study:
             return None
         doubt, a, b, large = best
         r = h[a] / h[b]
-        left, right = (float((r * s[b, j] - s[a, j]) / (r - 1)) for s in (self.left, self.right))
+        left, right = ((r * s[b, j] - s[a, j]) / (r - 1) for s in (self.left, self.right))
         smooth = np.flatnonzero((h < h[b]) & (np.abs(gap) < 0.1 * large) & (15 * noise / h < 0.1 * large))
         below = None
         if len(smooth):
@@ -100,6 +100,9 @@ class Study:
             below = (numeric, error)
             if level is None:
                 below = (self.slope[smooth[0], j], 3 * noise / h[smooth[0]] + 0.1 * large)
+            # The kink lies between the point and these steps: beyond it, secants have the slopes of either side.
+            left, right = ((s[a, j] * h[a] - s[b, j] * h[b]) / (h[a] - h[b]) for s in (self.left, self.right))
+        left, right = (0.0 if abs(s) < 1e-6 * large else float(s) for s in (left, right))
         return left, right, doubt, below
 
     def unsettled(self, j, numeric, error) -> Judgement:
@@ -117,12 +120,14 @@ class Study:
 
 def extrapolated(h, d, noise, order):
     """The best slope from a pair of neighbouring steps (Richardson), a bound on its error, and where it was found."""
-    best = (math.nan, math.inf, None)
+    best, last = (math.nan, math.inf, None), 0.0
     finite = np.flatnonzero(np.isfinite(d))
     for a, b in zip(finite, finite[1:]):
-        r = (h[a] / h[b]) ** order
+        r, change = (h[a] / h[b]) ** order, abs(d[a] - d[b])
         value = (r * d[b] - d[a]) / (r - 1)
-        error = abs(value - d[b]) + 3 * noise / h[b]
+        # The extrapolation is trusted where the slopes close in as fast as its order promises.
+        error = (abs(value - d[b]) if change * r < 2 * last else change) + 3 * noise / h[b]
+        last = change
         if error < best[1]:
             best = (float(value), float(error), int(b))
     return best
