@@ -380,10 +380,33 @@ def minors(a):
     return np.linalg.det(parts) * (-1.0) ** np.add.outer(np.arange(n), np.arange(n)).astype(a.dtype)
 
 
+# Factorisations
+
+
+class Factors:
+    """The factors of one array, computed once; those of any other are computed when asked for."""
+
+    __slots__ = ("array", "compute", "found")
+
+    def __init__(self, array, compute):
+        self.array, self.compute, self.found = array, compute, compute(array)
+
+    def __repr__(self):
+        return f"<{len(self.found)} factors>"
+
+    def of(self, array):
+        return self.found if array is self.array else self.compute(array)
+
+
+def parts(part, a, factors):
+    """All factors, as `part` of Tensors makes them nodes and of arrays gives them back."""
+    return tuple(part(a, factors, i) for i in range(len(factors.found)))
+
+
 @composed(np.linalg.slogdet)
 def slogdet(a):
-    values = slogdet_factors(a)
-    return SlogdetResult(det_sign(a, values[0]), log_det(a, values[1]))
+    factors = slogdet_factors(a)
+    return SlogdetResult(det_sign(a, factors), log_det(a, factors))
 
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
@@ -391,20 +414,17 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 @dispatched
 def slogdet_factors(a):
-    return tuple(np.linalg.slogdet(a))
+    return Factors(a, np.linalg.slogdet)
 
 
 @dispatched
-def det_sign(a, value):
-    return value
+def det_sign(a, factors):
+    return factors.of(a)[0]
 
 
 @dispatched
-def log_det(a, value):
-    return value
-
-
-# Factorisations
+def log_det(a, factors):
+    return factors.of(a)[1]
 
 
 def symmetric(a):
@@ -431,11 +451,6 @@ def cholesky_slope(g, y):
     return np.linalg.solve(y.mT, half.mT).mT
 
 
-def parts(part, a, factors):
-    """All factors, as `part` of Tensors makes them nodes and of arrays gives them back."""
-    return tuple(part(a, factors, i) for i in range(len(factors)))
-
-
 @composed(np.linalg.eigh)
 def eigh(a, UPLO="L"):
     """Of the symmetric part. Eigenvectors of equal eigenvalues have no derivative: infinite or NaN."""
@@ -454,12 +469,12 @@ EighResult = type(np.linalg.eigh(np.eye(1)))
 
 @dispatched
 def eigh_factors(a, UPLO):
-    return tuple(np.linalg.eigh(a, UPLO))
+    return Factors(a, lambda a: np.linalg.eigh(a, UPLO))
 
 
 @dispatched
 def eigh_part(a, factors, i):
-    return factors[i]
+    return factors.of(a)[i]
 
 
 def eigh_slope(g, i, w, v):
@@ -483,12 +498,11 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     if not compute_uv:
         return svd_part(a, svd_factors(a, False), 1)
     factors = svd_factors(a, full_matrices)
-    k = factors[1].shape[-1]
-    u, s, vh = parts(svd_part, a, (factors[0][..., :k], factors[1], factors[2][..., :k, :]))
-    if factors[0].shape[-1] > k:
-        u = np.concatenate([u, beyond_thin(a, factors[0][..., k:])], axis=-1)
-    if factors[2].shape[-2] > k:
-        vh = np.concatenate([vh, beyond_thin(a, factors[2][..., k:, :])], axis=-2)
+    u, s, vh = parts(svd_part, a, factors)
+    if full_matrices and a.shape[-2] > a.shape[-1]:
+        u = np.concatenate([u, beyond_thin(a, factors, 0)], axis=-1)
+    if full_matrices and a.shape[-2] < a.shape[-1]:
+        vh = np.concatenate([vh, beyond_thin(a, factors, 2)], axis=-2)
     return SVDResult(u, s, vh)
 
 
@@ -502,12 +516,14 @@ SVDResult = type(np.linalg.svd(np.eye(1)))
 
 @dispatched
 def svd_factors(a, full_matrices):
-    return tuple(np.linalg.svd(a, full_matrices=full_matrices))
+    return Factors(a, lambda a: np.linalg.svd(a, full_matrices))
 
 
 @dispatched
-def beyond_thin(a, vectors):
-    return vectors
+def beyond_thin(a, factors, i):
+    """The vectors that no singular value belongs to."""
+    k = min(a.shape[-2:])
+    return factors.of(a)[i][..., k:] if i == 0 else factors.of(a)[i][..., k:, :]
 
 
 def beyond_thin_slope(g, a):
@@ -519,7 +535,9 @@ def beyond_thin_slope(g, a):
 
 @dispatched
 def svd_part(a, factors, i):
-    return factors[i]
+    """A factor of the thin form."""
+    k = min(a.shape[-2:])
+    return factors.of(a)[i][..., :k] if i == 0 else factors.of(a)[i][..., :k, :] if i == 2 else factors.of(a)[i]
 
 
 def svd_slope(g, i, u, s, vh):
@@ -559,12 +577,12 @@ QRResult = type(np.linalg.qr(np.eye(1)))
 
 @dispatched
 def qr_factors(a):
-    return tuple(np.linalg.qr(a))
+    return Factors(a, np.linalg.qr)
 
 
 @dispatched
 def qr_part(a, factors, i):
-    return factors[i]
+    return factors.of(a)[i]
 
 
 def qr_slope(g, i, q, r):
