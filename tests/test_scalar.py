@@ -12,7 +12,7 @@ import time
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from autodiff import scalar
@@ -33,6 +33,7 @@ BINARY = {
     "div": (operator.truediv, lambda a, b: (1 / b, -a / b**2)),
     "pow": (operator.pow, lambda a, b: (b * a ** (b - 1), a**b * math.log(a))),
 }
+patient = settings(deadline=None)  # a busy machine is no failure
 moderate = st.floats(-3, 3).filter(lambda v: abs(v) > 1e-3)
 positive = st.floats(0.05, 3)
 
@@ -62,6 +63,7 @@ def test_every_rule_is_in_these_tests():
 
 
 @pytest.mark.parametrize("name", UNARY)
+@patient
 @given(data=st.data())
 def test_unary_derivative(name, data):
     f, partial = UNARY[name]
@@ -72,6 +74,7 @@ def test_unary_derivative(name, data):
 
 
 @pytest.mark.parametrize("name", BINARY)
+@patient
 @given(data=st.data())
 def test_binary_derivative(name, data):
     f, partials = BINARY[name]
@@ -86,6 +89,7 @@ def test_binary_derivative(name, data):
 
 
 @pytest.mark.parametrize("name", BINARY)
+@patient
 @given(a=positive, b=positive)
 def test_a_plain_number_on_either_side_is_a_constant(name, a, b):
     f, _ = BINARY[name]
@@ -117,6 +121,7 @@ def run(recipe, values):
     return values
 
 
+@patient
 @given(expressions(), st.lists(st.floats(-1, 1), min_size=3, max_size=3))
 @example((1, [("mul", 0, 0)]), [-3.0, 0.0, 0.0])
 def test_shared_nodes_agree_with_central_differences(recipe, point):
@@ -131,6 +136,7 @@ def test_shared_nodes_agree_with_central_differences(recipe, point):
         assert reached or x.grad is None
 
 
+@patient
 @given(expressions())
 def test_nodes_once_and_before_their_inputs(recipe):
     root = run(recipe, [Value(0.5) for _ in range(recipe[0])])[-1]
@@ -364,6 +370,7 @@ def test_a_refused_gradient_changes_nothing(f):
     assert 0.5 in before
 
 
+@patient
 @given(expressions(), st.lists(st.floats(-1e200, 1e200), min_size=3, max_size=3), st.floats(-1e200, 1e200))
 def test_never_half_updated(recipe, point, scale):
     """Whatever happens, either every reachable node has a new finite gradient or none has changed."""
