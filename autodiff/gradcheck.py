@@ -16,7 +16,7 @@ import numpy as np
 from .backward import propagate
 from .checking.causes import Objection, first_misfit
 from .checking.functions import (
-    First, Recording, Replay, Second, array_of, below_roots, flat_gradient, floating, index_of, label_of,
+    First, Recording, Replay, Second, array_of, below_roots, differentiable, flat_gradient, floating, index_of, label_of,
     random_cotangent, where_not_finite,
 )  # fmt: skip
 from .checking.report import (
@@ -115,7 +115,7 @@ def _check(order: int, f, inputs, settings: _Settings, rng) -> GradcheckReport:
     subject = First(f, items, positions, names)
     before = [v.copy() for v in values]
     if order == 2:
-        outputs = [y for y in subject.record([Var(v) for v in values]) if floating(y)]
+        outputs = [y for y in subject.record([Var(v) for v in values]) if differentiable(y)]
         cotangents = [random_cotangent(rng, np.shape(y), y.dtype) for y in outputs]
         subject = Second(subject, len(values), names)
         values = values + cotangents
@@ -394,7 +394,8 @@ class _Run:
                 problem = error
                 continue
             scale = np.max(np.abs(recorded)) if recorded.size else 0
-            self.same = 1000 * precision * max(scale, np.finfo(precision.dtype).tiny)
+            # So much change is rounding, or is too little to be seen in a slope.
+            self.same = max(1000 * float(precision) * scale, 0.1 * self.settings.atol * self.usual_step(0))
             if z.shape == recorded.shape and np.all(np.abs(z - recorded) <= self.same):
                 self.z0 = z
                 return None
@@ -547,7 +548,7 @@ class _Run:
             x = float(self.x[k].reshape(-1)[u]) if single else 0.0
             h = float(np.finfo(self.x[k].dtype).eps) ** (1 / 3) * (max(1.0, abs(x)) if single else 1.0)
             steps = list(h * LADDER)
-            if 0 < abs(x) < 1e-6:  # as near to 0 as this, the steps must shrink with x
+            if 0 < abs(x) < 1e-4:  # as near to 0 as this, the steps must shrink with x
                 steps += [abs(x) * f for f in (1e-1, 1e-2, 1e-3, 1e-4)]
             with self.way.quiet():
                 self.studies[k, c] = self.study_along(k, u, h, np.sort(steps)[::-1])

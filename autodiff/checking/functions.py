@@ -79,10 +79,7 @@ class Second:
 
     def gradients(self, xs, cotangents, detach) -> tuple:
         totals = [None] * self.n
-        outputs = [y for y in self.first.record(xs) if floating(y)]
-        for y, c in zip(outputs, cotangents):
-            if not isinstance(y, Node) or y._role != PATH:
-                continue
+        for y, c in zip([y for y in self.first.record(xs) if differentiable(y)], cotangents):
             store = y.backward(c, wrt=xs, detach=detach)
             for k, x in enumerate(xs):
                 g = store.get(x)
@@ -145,6 +142,11 @@ def forward_params(node: Node) -> tuple[dict, dict]:
 
 def floating(y) -> bool:
     return (y._data.dtype if isinstance(y, Node) else np.asarray(y).dtype).kind == "f"
+
+
+def differentiable(y) -> bool:
+    """Whether y is a result that some Var leads to by differentiable ops."""
+    return isinstance(y, Node) and y._role == PATH and floating(y)
 
 
 def array_of(y) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .report import JUMP, KINK, MATCH, NOT_FINITE, UNSUITED, WRONG_VALUE, number
 
-LADDER = 10.0 ** np.arange(4, -7, -1)  # the steps of a study, as multiples of the usual step
+LADDER = 10.0 ** np.arange(4, -9, -1)  # the steps of a study, as multiples of the usual step
 
 
 @dataclass
@@ -43,8 +43,7 @@ class Study:
         order = 2
         if not np.isfinite(d).sum() > 1:  # at the edge of the domain there is one side only
             d, order, sided = (self.right if np.isfinite(self.right[:, j]).sum() > 1 else self.left)[:, j], 1, True
-        numeric, error, level = extrapolated(h, d, self.floor[j], order)
-        noise = self.noise(j, d, numeric, level)
+        noise = self.noise(j, d)
         numeric, error, level = extrapolated(h, d, noise, order)
         if level is None:
             return Judgement(UNSUITED, math.nan, math.inf, note="the function is not finite one step away")
@@ -70,12 +69,13 @@ class Study:
             return Judgement(MATCH, numeric, error, note=note)
         return Judgement(WRONG_VALUE, numeric, error)
 
-    def noise(self, j, d, numeric, level) -> float:
-        """How much the values scatter: far below the best step, whatever is not the slope is noise."""
-        if level is None:
-            return self.floor[j]
-        small = (self.steps < self.steps[level] / 30) & np.isfinite(d)
-        return max(self.floor[j], float(np.max(np.abs(d - numeric) * self.steps, initial=0.0, where=small)))
+    def noise(self, j, d) -> float:
+        """How much the values scatter, from the smallest steps, where the slope would not change without it."""
+        last = np.flatnonzero(np.isfinite(d))[-4:]
+        if len(last) < 2:
+            return float(self.floor[j])
+        scatter = np.abs(np.diff(d[last])) * self.steps[last[1:]]
+        return max(float(self.floor[j]), float(np.median(scatter)))
 
     def kink(self, j, noise):
         """Left and right slope, if their difference stays while the step shrinks; and the slope below that, if smooth."""
@@ -119,15 +119,22 @@ class Study:
 
 
 def extrapolated(h, d, noise, order):
-    """The best slope from a pair of neighbouring steps (Richardson), a bound on its error, and where it was found."""
-    best, last = (math.nan, math.inf, None), 0.0
+    """The best slope from a pair of neighbouring steps (Richardson), a bound on its error, and where it was found.
+
+    The slope is the limit for small steps, so a larger step is believed only where it agrees with the smaller ones:
+    far beyond a kink or a narrow feature of the function, differences settle just as well, on another value.
+    """
+    candidates, last = [], 0.0
     finite = np.flatnonzero(np.isfinite(d))
     for a, b in zip(finite, finite[1:]):
         r, change = (h[a] / h[b]) ** order, abs(d[a] - d[b])
         value = (r * d[b] - d[a]) / (r - 1)
         # The extrapolation is trusted where the slopes close in as fast as its order promises.
         error = (abs(value - d[b]) if change * r < 2 * last else change) + 3 * noise / h[b]
+        candidates.append((float(value), float(error), int(b)))
         last = change
-        if error < best[1]:
-            best = (float(value), float(error), int(b))
+    best = (math.nan, math.inf, None)
+    for value, error, level in reversed(candidates):
+        if best[2] is None or error < best[1] and abs(value - best[0]) <= 3 * (error + best[1]):
+            best = (value, error, level)
     return best
