@@ -74,6 +74,8 @@ def _attach_operators() -> None:
     Tensor.__abs__ = lambda self: call(np.absolute, (self,), NO_PARAMS)
     Tensor.__matmul__ = lambda self, other: call(np.matmul, (self, other), NO_PARAMS)
     Tensor.__rmatmul__ = lambda self, other: call(np.matmul, (other, self), NO_PARAMS)
+    Tensor.__divmod__ = lambda self, other: np.divmod(self, other)
+    Tensor.__rdivmod__ = lambda self, other: np.divmod(other, self)
     Tensor.__round__ = lambda self, decimals=0: np.round(self, decimals)
     for name in ("sum mean prod var std squeeze ravel clip cumsum cumprod dot argmax argmin round swapaxes "
                  "take repeat sort argsort diagonal trace nonzero searchsorted").split():  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,11 +11,13 @@ import numpy as np
 
 from .graph import CUT, PATH, SLOT, Node, is_floating
 from .rules import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, astype
+from .rules.hints import instead_of, name_of
 
 new_id = itertools.count().__next__
 recording = ContextVar("recording", default=True)
 NO_PARAMS: dict = {}
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
+CUMULATIVE = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
 class NoRuleError(TypeError):
@@ -131,6 +132,12 @@ def as_operand(x):
     raise TypeError(f"a Tensor can't be combined with {x!r}, a {type(x).__name__}")
 
 
+def cast(x, dtype):
+    """An operand in this dtype; a Python number stays one, and adapts."""
+    x = as_operand(x)
+    return x if isinstance(x, (int, float)) and not isinstance(x, np.generic) else x.astype(dtype)
+
+
 def _holds_tensor(items) -> bool:
     return any(isinstance(i, Node) or isinstance(i, (list, tuple)) and _holds_tensor(i) for i in items)
 
@@ -201,24 +208,18 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
         if value is NOT_GIVEN or value is default or (isinstance(value, (str, bool)) and value == default):
             continue
         if name == "dtype" and name not in rule.params:
-            operands = tuple(as_operand(x).astype(value) for x in operands)
+            operands = tuple(cast(x, value) for x in operands)
         elif name in rule.params or not rule.differentiable:
             params[name] = value_of(value)
         elif name != "copy":
-            raise NoRuleError(f"{_name(function)} with {name}= has no rule; "
-                              f"its rule knows {', '.join(rule.params) or 'no keywords'}")  # fmt: skip
+            known = [p for p in rule.params if p not in ("saved", "ties")]
+            raise NoRuleError(f"{name_of(function)} with {name}= has no rule; "
+                              f"its rule knows {', '.join(known) or 'no keywords'}")  # fmt: skip
     return operands, params
 
 
-def _name(function) -> str:
-    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np")
-    return f"{module.removesuffix('._core').split('._')[0]}.{function.__name__}"
-
-
 def _no_rule(function) -> str:
-    known = {f.__name__: f for f in (*RULES, *COMPOSED, *VALUES)}
-    nearest = difflib.get_close_matches(function.__name__, known, n=1, cutoff=0.0)
-    return (f"{_name(function)} has no rule, so it can't be used on a Tensor. The nearest supported function is "
-            f"{_name(known[nearest[0]])}. Use .data for the plain value, or write a rule with ad.custom_op")  # fmt: skip
+    return (f"{name_of(function)} has no rule, so it can't be used on a Tensor: {instead_of(function)}. "
+            "Use .data for the plain value, or write a rule with ad.custom_op")  # fmt: skip
 
 

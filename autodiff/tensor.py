@@ -11,8 +11,8 @@ from .backward import backward
 from .gradstore import GradStore
 from .graph import PATH, Node, is_floating
 from .recording import (
-    NO_PARAMS, REDUCTIONS, NoRuleError, apply, as_operand, call, constant, frozen_key, init_leaf, new_id, record,
-    recording, value_of,
+    CUMULATIVE, NO_PARAMS, REDUCTIONS, NoRuleError, apply, as_operand, call, cast, constant, frozen_key, init_leaf,
+    new_id, record, recording, value_of,
 )  # fmt: skip
 from .rules import RULES, index
 
@@ -108,12 +108,16 @@ class Tensor(Node):
                             "the history would be lost. Use the result, or .data for its plain value")  # fmt: skip
         if method == "reduce" and ufunc in REDUCTIONS:
             return call(REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs})
+        if method == "accumulate" and ufunc in CUMULATIVE:
+            return call(CUMULATIVE[ufunc], inputs, {"axis": 0, **kwargs})
+        if method == "outer" and not kwargs:
+            a, b = (as_operand(x) for x in inputs)
+            return call(ufunc, (np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b), NO_PARAMS)
         if method != "__call__":
-            raise NoRuleError(f"np.{ufunc.__name__}.{method} has no rule; call np.{ufunc.__name__} itself"
-                              + (", np.cumsum or np.cumprod" if method == "accumulate" else ""))  # fmt: skip
+            raise NoRuleError(f"np.{ufunc.__name__}.{method} has no rule; call np.{ufunc.__name__} itself")
         dtype = kwargs.pop("dtype", None)
         if dtype is not None:
-            inputs = tuple(as_operand(x).astype(dtype) for x in inputs)
+            inputs = tuple(cast(x, dtype) for x in inputs)
         if any(value is not True for value in kwargs.values()):
             raise NoRuleError(f"np.{ufunc.__name__} with {', '.join(kwargs)}= has no rule; np.where chooses entries")
         return call(ufunc, inputs, NO_PARAMS)

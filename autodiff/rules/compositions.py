@@ -5,8 +5,8 @@ Each has the arguments of NumPy's function that make sense here; an argument it 
 
 import numpy as np
 
-from .helpers import alike, as_array, astype, axes_of, no_out, put
-from .rule import NOT_GIVEN, composed
+from .helpers import alike, as_array, astype, axes_of, dispatched, no_out, put
+from .rule import NOT_GIVEN, composed, on_values
 
 # Joining and splitting
 
@@ -161,6 +161,24 @@ def partition(a, kth, axis=-1, kind="introselect", order=None):
     if axis is None:
         a, axis = np.ravel(a), -1
     return np.take_along_axis(a, np.argpartition(a, kth, axis=axis, kind=kind), axis)
+
+
+@composed(np.unique)
+def unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True):
+    """Entries, or slices along `axis`, at the positions that NumPy's own function finds."""
+    ar = as_array(ar)
+    found = unique_positions(ar, axis, equal_nan)
+    values = np.take(ar, found[1], axis)
+    asked = [f for f, wanted in zip(found[1:], (return_index, return_inverse, return_counts)) if wanted]
+    return (values, *asked) if asked else values
+
+
+@dispatched
+def unique_positions(ar, axis, equal_nan):
+    return np.unique(ar, True, True, True, axis, equal_nan=equal_nan)
+
+
+on_values(unique_positions)
 
 
 @composed(np.where)

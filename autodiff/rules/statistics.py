@@ -62,35 +62,48 @@ POSITIONS = {  # method -> from the exact position in the sorted entries, the en
 @composed(np.quantile)
 def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
     no_out(out)
-    if method not in POSITIONS:
-        raise TypeError(f"quantile with method={method!r} has no rule; its rule knows {', '.join(POSITIONS)}")
     a = as_array(a)
     q = np.asarray(q, a.dtype if isinstance(q, (int, float)) else None)
-    if not np.all((q >= 0) & (q <= 1)):
-        raise ValueError("quantiles must be between 0 and 1, percentiles between 0 and 100")
     flat = merged(a, axis)
     n = flat.shape[-1]
-    below, weight = POSITIONS[method](q * (n - 1))
-    below = below.astype(int)
+    below, weight = position_in_sorted(q * (n - 1), method)
+    if not np.all((q >= 0) & (q <= 1)):
+        raise ValueError("quantiles must be between 0 and 1, percentiles between 0 and 100")
     ordered = np.moveaxis(np.sort(flat, axis=-1), -1, 0)
     result = ordered[below]
     if weight is not None:
         weight = np.reshape(weight, q.shape + (1,) * (len(ordered.shape) - 1))
-        high = ordered[np.minimum(below + 1, n - 1)]
-        step = high - result
-        result = np.where(weight < 0.5, result + step * weight, high - step * (1 - weight))  # as NumPy rounds
+        result = _between(result, ordered[np.minimum(below + 1, n - 1)], weight)
     result = _nan_if_any(result, flat)
-    if keepdims:
-        kept = tuple(1 if i in axes_of(axis, len(a.shape)) else n for i, n in enumerate(a.shape))
-        result = np.reshape(result, q.shape + kept)
-    return result
+    return _kept(result, q, a, axis) if keepdims else result
+
+
+def position_in_sorted(position, method):
+    if method not in POSITIONS:
+        raise TypeError(f"quantiles with method={method!r} have no rule; it knows {', '.join(POSITIONS)}")
+    below, weight = POSITIONS[method](position)
+    return below.astype(int), weight
+
+
+def _between(low, high, weight):
+    step = high - low
+    return np.where(weight < 0.5, low + step * weight, high - step * (1 - weight))  # as NumPy rounds
+
+
+def _kept(result, q, a, axis):
+    """Quantiles with the reduced axes kept."""
+    kept = tuple(1 if i in axes_of(axis, len(a.shape)) else n for i, n in enumerate(a.shape))
+    return np.reshape(result, q.shape + kept)
 
 
 @composed(np.percentile)
 def percentile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
     a = as_array(a)
-    q = np.true_divide(q, a.dtype.type(100) if a.dtype.kind == "f" else 100)
-    return np.quantile(a, q, axis, out, overwrite_input, method, keepdims)
+    return np.quantile(a, _fraction(q, a), axis, out, overwrite_input, method, keepdims)
+
+
+def _fraction(q, a):
+    return np.true_divide(q, a.dtype.type(100) if a.dtype.kind == "f" else 100)
 
 
 @composed(np.cov)
@@ -179,6 +192,40 @@ def _deviations(a, axis):
     count = np.sum(number, axis=axis, keepdims=True).astype(a.dtype)
     mean = np.sum(a, axis=axis, keepdims=True) / count
     return np.where(number, a - mean, 0), count
+
+
+@composed(np.nanmedian)
+def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+    return np.nanquantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
+
+
+@composed(np.nanquantile)
+def nanquantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    """The number of entries is that of each slice, and sorting has put the NaNs last."""
+    no_out(out)
+    a = as_array(a)
+    ordered = np.sort(merged(a, axis), axis=-1)
+    q = np.asarray(q, a.dtype if isinstance(q, (int, float)) else None)
+    count = np.sum(~np.isnan(ordered), axis=-1)
+    position = np.reshape(q, q.shape + (1,) * count.ndim) * np.maximum(count - 1, 0).astype(q.dtype)
+    below, weight = position_in_sorted(position, method)
+    entry = lambda k: np.moveaxis(np.take_along_axis(ordered, np.moveaxis(_merged_left(k, q.ndim), 0, -1), -1), -1, 0)
+    result = entry(below)
+    if weight is not None:
+        result = _between(result, entry(np.minimum(below + 1, np.maximum(count - 1, 0))), _merged_left(weight, q.ndim))
+    result = np.reshape(result, q.shape + result.shape[1:])
+    return _kept(result, q, a, axis) if keepdims else result
+
+
+def _merged_left(k, n):
+    """`k` with its first `n` axes merged into one."""
+    return np.reshape(k, (-1, *k.shape[n:]))
+
+
+@composed(np.nanpercentile)
+def nanpercentile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    a = as_array(a)
+    return np.nanquantile(a, _fraction(q, a), axis, out, overwrite_input, method, keepdims)
 
 
 # Sums and differences along an axis
@@ -381,6 +428,38 @@ def polyval(p, x):
     for i in range(p.shape[0]):
         y = y * x + p[i]
     return y
+
+
+@composed(np.polyadd)
+def polyadd(a1, a2):
+    a1, a2 = np.atleast_1d(as_array(a1)), np.atleast_1d(as_array(a2))
+    n = max(a1.shape[0], a2.shape[0])
+    return np.add(*(np.pad(a, (n - a.shape[0], 0)) if a.shape[0] < n else a for a in (a1, a2)))
+
+
+@composed(np.polysub)
+def polysub(a1, a2):
+    return np.polyadd(a1, np.negative(as_array(a2)))
+
+
+@composed(np.polymul)
+def polymul(a1, a2):
+    return np.convolve(np.atleast_1d(as_array(a1)), np.atleast_1d(as_array(a2)))
+
+
+@composed(np.polyder)
+def polyder(p, m=1):
+    for _ in range(m):
+        p = p[:-1] * np.arange(p.shape[0] - 1, 0, -1)
+    return p
+
+
+@composed(np.polyint)
+def polyint(p, m=1, k=None):
+    constants = np.broadcast_to(as_array(0 if k is None else k), (m,))
+    for i in range(m):
+        p = np.concatenate([p / np.arange(p.shape[0], 0, -1), np.reshape(constants[i], (1,))])
+    return p
 
 
 @composed(np.vander)

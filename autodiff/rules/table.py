@@ -86,6 +86,7 @@ rule(np.where,       None,  lambda g, y, c, a, b: np.where(c, g, 0),  lambda g, 
 rule(np.nan_to_num,  lambda g, y, a, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(a), g, 0))
 rule(np.heaviside,   None,                                           lambda g, y, a, b: np.where(a == 0, g, 0))
 rule(np.real,        lambda g, y, a: g)
+rule(np.real_if_close, lambda g, y, a: g)
 rule(np.conjugate,   lambda g, y, a: g)
 rule(np.unwrap,      lambda g, y, p, discont=None, axis=-1, period=2 * np.pi: g)
 nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.fix, np.sign, np.floor_divide, np.imag,
@@ -155,7 +156,8 @@ on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater
           np.array_equal, np.array_equiv, np.any, np.all, np.shape, np.ndim, np.size, np.count_nonzero, np.iscomplexobj,
           np.isrealobj, np.iscomplex, np.isreal, np.result_type, np.can_cast, np.min_scalar_type, np.may_share_memory,
           np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.array_repr, np.array_str, np.array2string,
-          np.isposinf, np.isneginf, np.isin, np.save, np.savez, np.savetxt)
+          np.isposinf, np.isneginf, np.isin, np.triu_indices_from, np.tril_indices_from, np.diag_indices_from,
+          np.save, np.savez, np.savetxt)
 on_values(slogdet_factors, eigh_factors, svd_factors, qr_factors, np.linalg.matrix_rank, np.einsum_path)
 on_values(np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted,
           np.digitize, np.nanargmax, np.nanargmin, np.lexsort, np.bitwise_and, np.bitwise_or, np.bitwise_xor,

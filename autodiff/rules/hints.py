@@ -1,0 +1,47 @@
+"""What to use instead of a NumPy function that has no rule."""
+
+import difflib
+
+import numpy as np
+
+from .rule import COMPOSED, RULES, VALUES
+
+INSTEAD = {
+    "values never change: build the result with np.where, np.concatenate or ad.scatter": (
+        "put place putmask copyto put_along_axis fill_diagonal"
+    ),
+    "complex numbers are out of scope; np.convolve does convolutions": "fft",
+    "complex numbers are out of scope; np.linalg.eigh takes symmetric matrices": "eig eigvals",
+    "complex numbers are out of scope; np.sort sorts real numbers": "sort_complex",
+    "complex numbers are out of scope; np.polyval evaluates polynomials": "roots",
+    "np.polymul multiplies polynomials": "poly polydiv",
+    "np.linalg.lstsq with np.vander fits polynomials": "polyfit",
+    "apply the function to slices and join the results with np.stack": "apply_along_axis vectorize",
+    "give the axes as a tuple, as in np.sum(x, axis=(0, 1))": "apply_over_axes",
+    "np.bincount adds up weights, np.searchsorted finds bins": "histogram histogram2d histogramdd histogram_bin_edges",
+    "np.unique finds the values": "unique_all unique_counts unique_inverse unique_values union1d",
+    "np.isin says which entries are in another array": "intersect1d setdiff1d setxor1d",
+    "np.flatnonzero finds what to keep": "trim_zeros",
+    "np.ldexp scales by powers of two": "frexp",
+    "it is np.mean(np.exp(x * np.cos(t))) over t from 0 to pi": "i0",
+}
+BY_NAME = {name: advice for advice, names in INSTEAD.items() for name in names.split()}
+
+
+def name_of(function) -> str:
+    """The public name of a NumPy function."""
+    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np")
+    module = module.replace("lib.scimath", "emath").removesuffix("._core").split("._")[0]
+    return f"{module}.{function.__name__}"
+
+
+def instead_of(function) -> str:
+    """The advice for this function, or the nearest name among the functions that have rules."""
+    name = name_of(function)
+    advice = BY_NAME.get("fft" if name.startswith("np.fft.") else function.__name__)
+    if advice is not None and name.startswith("np."):
+        return advice
+    numpys = [f for f in (*RULES, *COMPOSED, *VALUES) if isinstance(f, np.ufunc) or f.__module__.startswith("numpy")]
+    known = {f.__name__: f for f in numpys}
+    nearest = difflib.get_close_matches(function.__name__, known, n=1, cutoff=0.0)[0]
+    return f"the nearest supported function is {name_of(known[nearest])}"
