@@ -598,7 +598,7 @@ def test_notebooks_are_stored_alike_in_every_run(tmp_path):
     cells = [
         nbformat.v4.new_code_cell("import sys\nfor i in range(50):\n    print(i)\n    sys.stdout.flush()"),
         nbformat.v4.new_code_cell("import ipywidgets\nipywidgets.IntSlider()"),
-        nbformat.v4.new_code_cell("1 + 1", metadata={"execution": {"iopub.status.idle": "2026"}}),
+        nbformat.v4.new_code_cell("import os\nos.environ['AUTODIFF_PROGRESS']", metadata={"execution": {"iopub.status.idle": "2026"}}),
     ]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
@@ -612,6 +612,7 @@ def test_notebooks_are_stored_alike_in_every_run(tmp_path):
     assert "widget-view" not in stored and "iopub" not in stored and '"widgets"' not in stored
     notebook = nbformat.read(path, as_version=4)
     assert [len(cell.outputs) for cell in notebook.cells] == [1, 1, 1]
+    assert notebook.cells[2].outputs[0].data["text/plain"] == "'off'"
     assert [cell.execution_count for cell in notebook.cells] == [1, 2, 3]
 
     notebook.cells[2].source = "1 / 0"
