@@ -598,10 +598,11 @@ def test_notebooks_are_stored_alike_in_every_run(tmp_path):
     cells = [
         nbformat.v4.new_code_cell("import sys\nfor i in range(50):\n    print(i)\n    sys.stdout.flush()"),
         nbformat.v4.new_code_cell("import ipywidgets\nipywidgets.IntSlider()"),
-        nbformat.v4.new_code_cell("import os\nos.environ['AUTODIFF_PROGRESS']", metadata={"execution": {"iopub.status.idle": "2026"}}),
+        nbformat.v4.new_code_cell("import os\nos.environ['AUTODIFF_PROGRESS']"),
     ]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
+        cell.metadata["execution"] = {"iopub.status.idle": "2026"}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"widgets": {"state": {}}}), path)
     script = ROOT / "deploy" / "notebooks.py"
     ran = run(sys.executable, script, path)
