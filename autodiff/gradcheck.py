@@ -16,13 +16,38 @@ import numpy as np
 from .backward import propagate
 from .checking.causes import Objection, first_misfit
 from .checking.functions import (
-    First, Recording, Replay, Second, array_of, below_roots, differentiable, flat_gradient, floating, index_of, label_of,
-    random_cotangent, where_not_finite,
-)  # fmt: skip
+    First,
+    Recording,
+    Replay,
+    Second,
+    array_of,
+    below_roots,
+    differentiable,
+    flat_gradient,
+    floating,
+    index_of,
+    label_of,
+    random_cotangent,
+    where_not_finite,
+)
 from .checking.report import (
-    KINK, MATCH, NOT_DETERMINISTIC, NOT_FINITE, NOT_MULTIPLIED, NOTHING, UNSUITED, WRONG_DTYPE, WRONG_SHAPE, WRONG_VALUE, Entry,
-    GradcheckError, GradcheckReport, Kink, number, some,
-)  # fmt: skip
+    KINK,
+    MATCH,
+    NOT_DETERMINISTIC,
+    NOT_FINITE,
+    NOT_MULTIPLIED,
+    NOTHING,
+    UNSUITED,
+    WRONG_DTYPE,
+    WRONG_SHAPE,
+    WRONG_VALUE,
+    Entry,
+    GradcheckError,
+    GradcheckReport,
+    Kink,
+    number,
+    some,
+)
 from .checking.study import LADDER, Judgement, Study
 from .graph import PATH, Node, sorted_nodes
 from .tensor import Var
@@ -34,14 +59,27 @@ COMBINATIONS = 4  # how many random cotangents stand for too many output entries
 # What is asked
 
 
-def gradcheck(f, inputs, *, eps=None, atol=1e-7, rtol=1e-5, raise_exception=True, fast_mode=False, rng=0,
-              directions=DIRECTIONS, max_entries=2000, hold_detached=False, allow_float32=False) -> GradcheckReport:  # fmt: skip
+def gradcheck(
+    f,
+    inputs,
+    *,
+    eps=None,
+    atol=1e-7,
+    rtol=1e-5,
+    raise_exception=True,
+    fast_mode=False,
+    rng=0,
+    directions=DIRECTIONS,
+    max_entries=2000,
+    hold_detached=False,
+    allow_float32=False,
+) -> GradcheckReport:
     """Whether the gradients of `f` agree with differences of its values: a `GradcheckReport`, true if they do.
 
     `f` takes the inputs and returns a Tensor or a tuple of them; integer outputs and plain arrays count as constants.
     `inputs`: a floating array, a Var or a number, or a tuple of them; integers and plain Tensors are passed on and not
-    checked. `eps`: the step; left out, it follows from dtype and magnitude. An entry agrees when |analytic - numeric| <=
-    atol + rtol * |numeric|, and as the numeric slope is uncertain itself, that much is allowed as well.
+    checked. `eps`: the step; left out, it follows from dtype and magnitude. An entry agrees when |analytic - numeric|
+    <= atol + rtol * |numeric|, and as the numeric slope is uncertain itself, that much is allowed as well.
     `fast_mode`: along `directions` random directions instead of entry by entry; inputs with more than `max_entries`
     entries always are. `rng`: the seed of cotangents and directions. `hold_detached`: on the numeric side too, what was
     detached stays as it is. `allow_float32`: check float32 inputs, with tolerances that suit their precision.
@@ -59,9 +97,21 @@ def gradcheck(f, inputs, *, eps=None, atol=1e-7, rtol=1e-5, raise_exception=True
     return _given_back(_check(1, f, inputs, settings, rng), raise_exception)
 
 
-def gradgradcheck(f, inputs, *, eps=None, atol=1e-7, rtol=1e-5, raise_exception=True, fast_mode=False, rng=0,
-                  directions=DIRECTIONS, max_entries=2000, hold_detached=False,
-                  allow_float32=False) -> GradcheckReport:  # fmt: skip
+def gradgradcheck(
+    f,
+    inputs,
+    *,
+    eps=None,
+    atol=1e-7,
+    rtol=1e-5,
+    raise_exception=True,
+    fast_mode=False,
+    rng=0,
+    directions=DIRECTIONS,
+    max_entries=2000,
+    hold_detached=False,
+    allow_float32=False,
+) -> GradcheckReport:
     """Whether the gradients of the gradients of `f` agree with differences of its gradients; see `gradcheck`.
 
     The gradients of `f`, for a random cotangent, are taken as a function of the inputs and of the cotangent, and that
@@ -122,8 +172,14 @@ def _check(order: int, f, inputs, settings: _Settings, rng) -> GradcheckReport:
         names = names + ["cotangent" + (f" of output {k}" if len(outputs) > 1 else "") for k in range(len(outputs))]
     report = _Run(subject, names, values, settings, rng, seed, notes).report()
     if any(v.tobytes() != b.tobytes() for v, b in zip(values, before)):
-        return GradcheckReport(NOT_DETERMINISTIC, False, order, "f writes to the arrays that it was given as inputs.",
-                               seed=seed, evaluations=report.evaluations)  # fmt: skip
+        return GradcheckReport(
+            NOT_DETERMINISTIC,
+            False,
+            order,
+            "f writes to the arrays that it was given as inputs.",
+            seed=seed,
+            evaluations=report.evaluations,
+        )
     return report
 
 
@@ -143,8 +199,9 @@ def _value_to_check(item, name: str, settings: _Settings):
     if value is not None and value.dtype.itemsize < 8 and not settings.allow_float32:
         raise ValueError(
             f"gradcheck: input {name} is {value.dtype}. At its precision (eps {np.finfo(value.dtype).eps:.0e}) no step "
-            "gives a difference that is good to more than two or three digits, so right gradients look wrong. Convert it "
-            "with .astype('float64'), or pass allow_float32=True for wider tolerances")  # fmt: skip
+            "gives a difference that is good to more than two or three digits, so right gradients look wrong. Convert "
+            "it with .astype('float64'), or pass allow_float32=True for wider tolerances"
+        )
     return value
 
 
@@ -160,6 +217,7 @@ def _names(f, items) -> list[str]:
 
 
 def _sentence(text: str) -> str:
+    """`text` as the start of a sentence; names stay as they are."""
     return text[:1].upper() + text[1:] if text.startswith("the ") else text
 
 
@@ -177,16 +235,20 @@ def _shared_memory(names, values) -> list[str]:
         if high - low < v.size * v.itemsize:
             notes.append(f"entries of {name} share memory (stride {v.strides}): checked on a copy, each moves alone")
         for other, w in zip(names[:i], values):
-            if v.size and w.size and np.shares_memory(v, w, max_work=10_000) if v.ndim < 3 else np.may_share_memory(v, w):
+            if _overlap(v, w):
                 notes.append(f"{other} and {name} share memory: checked on copies, each moves alone")
     return notes
 
 
+def _overlap(v, w) -> bool:
+    try:
+        return np.shares_memory(v, w, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return False
+
+
 def _nothing(order, seed, why, **more) -> GradcheckReport:
     return GradcheckReport(NOTHING, False, order, why, seed=seed, **more)
-
-
-# What is checked: a function that can be recorded from Vars, and evaluated without recording
 
 
 # The check
@@ -194,7 +256,7 @@ def _nothing(order, seed, why, **more) -> GradcheckReport:
 
 @dataclass
 class _Flag:
-    """An entry that does not agree at the usual step: input k, column c, functional j of the outputs."""
+    """An entry that does not agree at the usual step: input k, column c, row j."""
 
     k: int
     c: int
@@ -210,7 +272,7 @@ class _Misfit(Exception):
 
 
 class _Run:
-    """One check. A column of the Jacobian is an input entry or a direction; a row is an output entry or a combination."""
+    """One check of a Jacobian: a column is an input entry or a direction, a row an output entry or a combination."""
 
     def __init__(self, subject, names, values, settings, rng, seed, notes=()):
         self.subject, self.names, self.settings, self.rng, self.seed = subject, names, settings, rng, seed
@@ -220,14 +282,22 @@ class _Run:
         self.reached = [False] * len(self.given)
 
     def result(self, verdict, ok=False, headline="", **more) -> GradcheckReport:
-        return GradcheckReport(verdict, ok, self.subject.order, headline, seed=self.seed, evaluations=self.evaluations,
-                               notes=self.notes, **more)  # fmt: skip
+        return GradcheckReport(
+            verdict,
+            ok,
+            self.subject.order,
+            headline,
+            seed=self.seed,
+            evaluations=self.evaluations,
+            notes=self.notes,
+            **more,
+        )
 
     def report(self) -> GradcheckReport:
-        early = self.begin()
-        if early is not None:
-            return early
         try:
+            early = self.begin()
+            if early is not None:
+                return early
             self.analytic_side()
         except _Misfit as misfit:
             return Objection(self).misfit_report(misfit)
@@ -243,7 +313,9 @@ class _Run:
     def begin(self) -> GradcheckReport | None:
         for name, v in zip(self.names, self.given):
             if not np.isfinite(v).all():
-                return self.result(NOT_FINITE, headline=f"The input {name} itself is {where_not_finite(v)}: no slope there.")
+                return self.result(
+                    NOT_FINITE, headline=f"The input {name} itself is {where_not_finite(v)}: no slope there."
+                )
         if self.settings.hold_detached:
             self.subject = Replay(self.subject)
         self.variables = [Var(v, name=n) for v, n in zip(self.given, self.names)]
@@ -253,8 +325,11 @@ class _Run:
         if len(self.ys) < len(returned):
             kinds = sorted({str(array_of(y).dtype) for y in returned if not floating(y)})
             if not self.ys:
-                return _nothing(self.subject.order, self.seed, f"f returned {' and '.join(kinds)} only, and only "
-                                "floating outputs have a derivative.")  # fmt: skip
+                return _nothing(
+                    self.subject.order,
+                    self.seed,
+                    f"f returned {' and '.join(kinds)} only, and only floating outputs have a derivative.",
+                )
             self.notes.append(f"an output of {' and '.join(kinds)} was passed over: it has no derivative")
         self.shapes = [np.shape(y) for y in self.ys]
         self.sizes = [math.prod(shape) for shape in self.shapes]
@@ -262,12 +337,18 @@ class _Run:
         self.look_at_graph(len(returned))
         for name, y in zip(self.output_names, self.ys):
             if not np.isfinite(array_of(y)).all():
-                return self.result(NOT_FINITE, headline=f"The value of {name} is {where_not_finite(array_of(y))}: no slope there.")
+                return self.result(
+                    NOT_FINITE, headline=f"The value of {name} is {where_not_finite(array_of(y))}: no slope there."
+                )
         if not self.count or not any(v.size for v in self.given):
             empty = "the output has" if not self.count else "the inputs have"
             self.analytic_form()
-            return _nothing(self.subject.order, self.seed, f"{empty.capitalize()} no entries, so there is no slope to "
-                            "compare (shapes and dtypes of the gradients are right).")  # fmt: skip
+            return _nothing(
+                self.subject.order,
+                self.seed,
+                f"{empty.capitalize()} no entries, so there is no slope to "
+                "compare (shapes and dtypes of the gradients are right).",
+            )
         return None
 
     def look_at_graph(self, count) -> None:
@@ -284,8 +365,9 @@ class _Run:
             self.notes.append(f"held constant: {self.detached_words()}")
 
     def detached_words(self) -> str:
-        return (f"{len(self.detached)} detached tensor{'s' * (len(self.detached) != 1)}"
-                + (f" ({some(label_of(t) for t in self.detached)})" if self.detached else ""))  # fmt: skip
+        return f"{len(self.detached)} detached tensor{'s' * (len(self.detached) != 1)}" + (
+            f" ({some(label_of(t) for t in self.detached)})" if self.detached else ""
+        )
 
     # The analytic side
 
@@ -298,7 +380,7 @@ class _Run:
         self.dense = [random_cotangent(rng, shape, array_of(y).dtype) for shape, y in zip(self.shapes, self.ys)]
         self.by_entry = self.count <= s.max_rows and not s.fast_mode
         if self.by_entry:
-            self.functionals = self.count
+            self.height = self.count
             self.rows = [np.zeros((self.count, v.size), v.dtype) for v in self.given]
             scales = np.abs(random_cotangent(rng, (self.count,), float)) * np.where(np.arange(self.count) % 2, -1, 1)
             j = 0
@@ -307,7 +389,7 @@ class _Run:
                 j += size
             self.dense_twice = [self.pull(self.dense, bare=True) for _ in range(2)]
         else:
-            self.functionals = COMBINATIONS
+            self.height = COMBINATIONS
             self.combinations = [self.dense] + [
                 [random_cotangent(rng, shape, array_of(y).dtype) for shape, y in zip(self.shapes, self.ys)]
                 for _ in range(COMBINATIONS - 1)
@@ -375,7 +457,9 @@ class _Run:
 
     def find_way(self) -> GradcheckReport | None:
         """How to evaluate the function so that it gives the value that was recorded; twice, so that chance shows."""
-        self.z0 = np.concatenate([array_of(y).reshape(-1) for y in self.ys]).astype(np.result_type(*map(array_of, self.ys)))
+        self.z0 = np.concatenate([array_of(y).reshape(-1) for y in self.ys]).astype(
+            np.result_type(*map(array_of, self.ys))
+        )
         recorded = self.project(self.z0)
         precision = max(np.finfo(v.dtype).eps for v in (*self.given, *map(array_of, self.ys)))
         ways = [(self.subject, False)]
@@ -417,12 +501,17 @@ class _Run:
             with self.way.quiet():
                 a, b = np.array(self.z()), np.array(self.z())
             if np.all(np.abs(a - b) <= self.same):
-                return self.result(WRONG_VALUE, headline=f"{_sentence(self.row_name(j))} is {number(first[j])} when the rules run on "
-                                   f"Tensors and {number(again[j])} when they run on arrays.",
-                                   hint="a rule whose branches, or values it reads with .data, differ between the two")  # fmt: skip
+                return self.result(
+                    WRONG_VALUE,
+                    headline=f"{_sentence(self.row_name(j))} is {number(first[j])} when the rules run on "
+                    f"Tensors and {number(again[j])} when they run on arrays.",
+                    hint="a rule whose branches, or values it reads with .data, differ between the two",
+                )
         return self.result(
-            NOT_DETERMINISTIC, hint="a random number or a state inside f: fix its seed inside f, or pass it as an input",
-            headline=f"The same inputs gave {self.row_name(j)} = {number(first[j])}, then {number(again[j])}.")  # fmt: skip
+            NOT_DETERMINISTIC,
+            hint="a random number or a state inside f: fix its seed inside f, or pass it as an input",
+            headline=f"The same inputs gave {self.row_name(j)} = {number(first[j])}, then {number(again[j])}.",
+        )
 
     def z(self) -> np.ndarray:
         """The rows' values at what `work` holds now. The result may share memory with `work`."""
@@ -452,7 +541,7 @@ class _Run:
         return 1.0 if self.settings.eps else np.maximum(1.0, np.abs(self.x[k].reshape(-1)))
 
     def numeric_side(self) -> GradcheckReport | None:
-        """Two evaluations for each column, one step up and one step down, then the comparison of all of them at once."""
+        """Two evaluations for each column, one step up and one step down, then one comparison of all of them."""
         s = self.settings
         self.columns, self.numeric, self.severity, self.flags, self.suspects = [], [], [], [], []
         for k, x in enumerate(self.x):
@@ -475,7 +564,7 @@ class _Run:
         flat, x = self.flat[k], self.x[k].reshape(-1)
         step = self.usual_step(k) * self.scale(k)
         up, down = x + step, x - step
-        above, below = np.empty((2, x.size, self.functionals), np.result_type(self.z0, np.float64))
+        above, below = np.empty((2, x.size, self.height), np.result_type(self.z0, np.float64))
         # A new operand for each evaluation, around the same array: a function that remembers operands is not fooled.
         z, operands, view, operand = self.z, self.operands, self.views[k], self.way.operand
         for i, (high, low, here) in enumerate(zip(up, down, x)):
@@ -492,11 +581,11 @@ class _Run:
     def along_directions(self, k) -> None:
         directions = self.columns[k]
         h = self.usual_step(k)
-        above, below = np.empty((2, len(directions), self.functionals), np.result_type(self.z0, np.float64))
+        above, below = np.empty((2, len(directions), self.height), np.result_type(self.z0, np.float64))
         for i, u in enumerate(directions):
             above[i], below[i] = self.moved(k, u, h), self.moved(k, u, -h)
         distance = np.full(len(directions), h)
-        analytic = np.stack([self.rows[k] @ u for u in directions]) if directions else np.zeros((0, self.functionals))
+        analytic = np.stack([self.rows[k] @ u for u in directions]) if directions else np.zeros((0, self.height))
         self.compare(k, above, below, distance, distance, analytic)
 
     def moved(self, k, u, t):
@@ -570,7 +659,7 @@ class _Run:
         early = self.unsteady_gradients()
         if early is not None:
             return early
-        wrong, kinks, unsure, checked = [], [], [], self.functionals * sum(len(c) for c in self.columns)
+        wrong, kinks, unsure, checked = [], [], [], self.height * sum(len(c) for c in self.columns)
         settled, agreed = 0, []
         objection = Objection(self)
         for flag in sorted(self.flags, key=lambda flag: -flag.severity):
@@ -629,7 +718,7 @@ class _Run:
     # What may hide behind agreement
 
     def doubtful(self) -> list:
-        """Kinks among the entries that agreed, as abs does at 0: left and right slope still differ at a smaller step."""
+        """Kinks among the entries that agreed, as abs does at 0: the slopes still differ at a smaller step."""
         kinks, columns = [], {}
         for k, c, j in self.suspects:
             columns.setdefault((k, c), []).append(j)
@@ -662,7 +751,9 @@ class _Run:
             allowed = len(flags) * (self.settings.atol + self.rtol(flags[0].k) * max(1.0, abs(slopes[0]))) + 1e-6
             smooth = max(abs(slopes[1] - slopes[0]), max(bends)) < 1e-3 * max(1.0, abs(slopes[0]))
             if smooth and abs(analytic - slopes[0]) > allowed:
-                found = Judgement(WRONG_VALUE, slopes[0], abs(slopes[1] - slopes[0]), analytic=analytic, together=columns)
+                found = Judgement(
+                    WRONG_VALUE, slopes[0], abs(slopes[1] - slopes[0]), analytic=analytic, together=columns
+                )
                 torn.append((flags[0], found))
         return torn
 
@@ -703,9 +794,14 @@ class _Run:
             limit = 1000 * float(np.finfo(v.dtype).eps) * float(np.max(np.abs(first), initial=0.0))
             if not (np.abs(first - again) <= limit).all():
                 i = int(np.argmax(np.abs(first - again)))
-                return self.result(NOT_DETERMINISTIC, hint="a random number or a state inside a rule", headline=(
-                    f"Two backward passes over one graph gave {self.entry_name(k, i)} the gradients {number(first[i])} "
-                    f"and {number(again[i])}, {abs(first[i] - again[i]):.0e} apart."))  # fmt: skip
+                return self.result(
+                    NOT_DETERMINISTIC,
+                    hint="a random number or a state inside a rule",
+                    headline=(
+                        f"Two backward passes over one graph gave {self.entry_name(k, i)} the gradients "
+                        f"{number(first[i])} and {number(again[i])}, {abs(first[i] - again[i]):.0e} apart."
+                    ),
+                )
         return None
 
     # Names
@@ -755,8 +851,9 @@ class _Run:
         s = self.settings
         step = f"{s.eps:g}" if s.eps else f"{self.usual_step(0):.0e} * max(1, |x|)"
         silent = "second order" if self.subject.order == 1 else "the first derivative"
-        return "seed", (f"{self.seed}, step {step}, {self.evaluations} evaluations. Not checked: other points and shapes, "
-                        f"{silent}.")  # fmt: skip
+        return "seed", (
+            f"{self.seed}, step {step}, {self.evaluations} evaluations. Not checked: other points and shapes, {silent}."
+        )
 
     def match_report(self, kinks, checked, agreed) -> GradcheckReport:
         self.kinks = self.told(kinks)
@@ -774,15 +871,30 @@ class _Run:
         verdict = KINK if self.kinks else MATCH
         facts = []
         if worst:
-            facts.append(("worst", f"{worst.output} by {worst.place}: gradient {number(worst.analytic)}, numeric "
-                          f"{number(worst.numeric)}, gap {worst.absolute:.0e} of {worst.allowed:.0e} allowed"))  # fmt: skip
-        return self.result(verdict, True, self.extent(), worst=worst, checked=checked, kinks=self.kinks,
-                           facts=facts + self.base_facts() + [self.last_fact()], **self.met())  # fmt: skip
+            facts.append(
+                (
+                    "worst",
+                    f"{worst.output} by {worst.place}: gradient {number(worst.analytic)}, numeric "
+                    f"{number(worst.numeric)}, gap {worst.absolute or 0:.1g} of {worst.allowed:.1g} allowed",
+                )
+            )
+        return self.result(
+            verdict,
+            True,
+            self.extent(),
+            worst=worst,
+            checked=checked,
+            kinks=self.kinks,
+            facts=facts + self.base_facts() + [self.last_fact()],
+            **self.met(),
+        )
 
     def told(self, kinks) -> list[Kink]:
         kinks = sorted(kinks, key=lambda pair: (pair[1].near, pair[0].k, pair[0].c, pair[0].j))
-        return [Kink(self.row_name(flag.j), self.place(flag.k, flag.c), found.left, found.right, found.analytic, found.near)
-                for flag, found in kinks]  # fmt: skip
+        return [
+            Kink(self.row_name(flag.j), self.place(flag.k, flag.c), found.left, found.right, found.analytic, found.near)
+            for flag, found in kinks
+        ]
 
     def met(self) -> dict:
         return {"detached": [label_of(t) for t in self.detached], "captured": [label_of(t) for t in self.captured]}
@@ -795,18 +907,28 @@ class _Run:
                 parts.append(f"{v.size} of {name}" if v.ndim else name)
             else:
                 parts.append(f"{len(columns)} directions of {v.size} of {name}")
-        rows = (f"{self.count} output entr{'y' if self.count == 1 else 'ies'}" if self.by_entry else
-                f"{self.functionals} random combinations of {self.count} output entries")  # fmt: skip
-        total = self.functionals * sum(len(columns) for columns in self.columns)
-        return f"{'All ' * (total > 1)}{total} slope{'s agree' if total > 1 else ' agrees'}: {rows} by {', '.join(parts)}."
+        rows = (
+            f"{self.count} output entr{'y' if self.count == 1 else 'ies'}"
+            if self.by_entry
+            else f"{self.height} random combinations of {self.count} output entries"
+        )
+        total = self.height * sum(len(columns) for columns in self.columns)
+        return (
+            f"{'All ' * (total > 1)}{total} slope{'s agree' if total > 1 else ' agrees'}: {rows} by {', '.join(parts)}."
+        )
 
     def unused_report(self, checked) -> GradcheckReport | None:
         """Something that was to be checked was not: f does not use it, or no gradient can come through."""
         if any(self.reached) and self.subject.order == 2:
-            idle = [n for n, used in list(zip(self.names, self.used))[self.subject_n():] if not used]
+            idle = [n for n, used in list(zip(self.names, self.used))[self.subject_n() :] if not used]
             if idle:
-                return self.result(NOT_MULTIPLIED, headline=f"The gradients do not change with {some(idle)}: a partial "
-                                   "must return g times the derivative.", facts=[self.last_fact()], **self.met())  # fmt: skip
+                return self.result(
+                    NOT_MULTIPLIED,
+                    headline=f"The gradients do not change with {some(idle)}: a partial "
+                    "must return g times the derivative.",
+                    facts=[self.last_fact()],
+                    **self.met(),
+                )
             return None
         unused = [n for n, used, v in zip(self.names, self.used, self.given) if not used and v.size]
         if any(self.reached) and (not unused or self.settings.hold_detached):
@@ -817,16 +939,26 @@ class _Run:
             why = f"f does not use {some(unused)}, so it has no gradient there, and the output does not change with it."
         else:
             cuts = dict.fromkeys(t._rule.name for t in self.nodes if t._rule is not None and t._role != PATH)
-            why = f"No gradient reaches {some(self.names)}: it ends at {some(cuts)}, and the numeric slope is 0 as well."
+            why = (
+                f"No gradient reaches {some(self.names)}: it ends at {some(cuts)}, and the numeric slope is 0 as well."
+            )
         hint = None
         if self.captured and unused:
-            hint = (f"f uses {some(sorted(label_of(t) for t in self.captured))} from outside. Inside f, use the argument: "
-                    "what is checked is a copy of what you passed in")  # fmt: skip
+            hint = (
+                f"f uses {some(sorted(label_of(t) for t in self.captured))} from outside. Inside f, use the argument: "
+                "what is checked is a copy of what you passed in"
+            )
         elif self.settings.hold_detached and self.detached:
             hint = "everything was detached, and held constant as asked"
         facts = [("hint", hint)] if hint else []
-        return self.result(NOTHING, headline=why, hint=hint, checked=checked if any(self.reached) else 0,
-                           facts=facts + self.base_facts() + [self.last_fact()], **self.met())  # fmt: skip
+        return self.result(
+            NOTHING,
+            headline=why,
+            hint=hint,
+            checked=checked if any(self.reached) else 0,
+            facts=facts + self.base_facts() + [self.last_fact()],
+            **self.met(),
+        )
 
     def subject_n(self) -> int:
         return getattr(self.subject, "n", None) or self.subject.subject.n
@@ -835,17 +967,6 @@ class _Run:
         u = self.columns[k][c]
         index = index_of(u, self.given[k].shape) if isinstance(u, int) else None
         allowed = float(self.allowed(k, np.array([float(numeric)]), np.array([[float(analytic)]]))[0])
-        return Entry(self.row_name(j), self.names[k], index, float(analytic), float(numeric), allowed, float(uncertainty))
-
-    # What to say: an objection
-
-
-    # Second opinions
-
-
-    # Causes
-
-
-# Causes and names
-
-
+        return Entry(
+            self.row_name(j), self.names[k], index, float(analytic), float(numeric), allowed, float(uncertainty)
+        )

@@ -1,1 +1,1 @@
-"""What `gradcheck` is made of: the functions it evaluates, the studies it makes, the causes it looks for, its report."""
+"""What `gradcheck` is made of: the functions it evaluates, its studies of single slopes, causes, and its report."""

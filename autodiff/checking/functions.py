@@ -10,6 +10,7 @@ from ..graph import PATH, Node
 from ..recording import constant, no_grad
 from ..tensor import Var
 
+
 class First:
     """`f` itself."""
 

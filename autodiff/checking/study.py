@@ -78,7 +78,7 @@ class Study:
         return max(float(self.floor[j]), float(np.median(scatter)))
 
     def kink(self, j, noise):
-        """Left and right slope, if their difference stays while the step shrinks; and the slope below that, if smooth."""
+        """Left and right slope, if they stay apart as the step shrinks; and the slope below that, if it is smooth there."""
         h, gap = self.steps, (self.right - self.left)[:, j]
         near, best = np.flatnonzero(np.isfinite(gap) & (h <= 20 * self.h)), None
         for a, b in zip(near, near[1:]):
@@ -110,7 +110,9 @@ class Study:
         finite = np.flatnonzero(np.isfinite(self.moved[:, j]))[-3:]
         jumps = np.abs(self.moved[finite, j])
         if len(jumps) == 3 and jumps.min() > 1000 * self.floor[j] and np.ptp(jumps) <= 0.1 * jumps.max():
-            return Judgement(JUMP, numeric, error, note=f"the function jumps by {number(self.moved[finite[-1], j])} here")
+            return Judgement(
+                JUMP, numeric, error, note=f"the function jumps by {number(self.moved[finite[-1], j])} here"
+            )
         for side in (self.right, self.left, self.slope):
             sizes = np.abs(side[np.isfinite(side[:, j]), j])
             if len(sizes) > 5 and (sizes[1:] > 1.5 * sizes[:-1]).all():
