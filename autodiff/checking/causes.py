@@ -281,13 +281,15 @@ class Objection:
         return f"{s.atol:g} + {s.rtol:g} * {number(abs(entry.numeric))} = {plain:.3g}{extra}"
 
     def by_input(self) -> str:
-        run = self.run
-        parts = []
-        for k, name in enumerate(run.names):
-            total = run.height * len(run.columns[k])
-            bad = sum(1 for flag in run.flags if flag.k == k)
-            parts.append(f"{name}: {bad} of {total} {'entries' if isinstance(run.columns[k], range) else 'directions'}")
-        return ", ".join(parts)
+        run, bad, none = self.run, [], []
+        for k, (name, columns) in enumerate(zip(run.names, run.columns)):
+            count = sum(flag.k == k for flag in run.flags)
+            kind = "entries" if isinstance(columns, range) else "directions"
+            if count:
+                bad.append(f"{name}: {count} of {run.height * len(columns)} {kind}")
+            else:
+                none.append(name)
+        return ", ".join(bad) + (f"; none of {', '.join(none)}" if none else "")
 
     def wrong_verdict(self, wrong) -> str:
         run = self.run

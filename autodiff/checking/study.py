@@ -78,7 +78,7 @@ class Study:
         return max(float(self.floor[j]), float(np.median(scatter)))
 
     def kink(self, j, noise):
-        """Left and right slope, if they stay apart as the step shrinks; and the slope below that, if it is smooth there."""
+        """Left and right slope, if they stay apart as the step shrinks; and the slope of steps too small to meet it."""
         h, gap = self.steps, (self.right - self.left)[:, j]
         near, best = np.flatnonzero(np.isfinite(gap) & (h <= 20 * self.h)), None
         for a, b in zip(near, near[1:]):
