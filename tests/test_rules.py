@@ -131,6 +131,18 @@ def test_gradients_are_the_same_as_tensors(case):
     assert [g.dtype for g in got] == [g.dtype for g in expected]
 
 
+ONE_OF_EACH = list({c.function: c for c in reversed(CASES)}.values())
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH, ids=[c.name for c in ONE_OF_EACH])
+def test_gradcheck_and_gradgradcheck_accept(case):
+    arrays = tuple(operands_of(case))
+    f = lambda *xs: tuple(outputs_of(plain(case, xs)))
+    assert ad.gradcheck(f, arrays)
+    if case.second:
+        assert ad.gradgradcheck(f, arrays)
+
+
 # The forward is NumPy's
 
 

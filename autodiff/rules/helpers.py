@@ -92,8 +92,11 @@ def power_slope(a, b):
     """b·a**(b-1), and 0 where both are 0: a**0 is constant, also at 0."""
     if isinstance(b, (int, float)):
         return b * a ** (b - 1) if b else np.zeros_like(a)
-    both = (a == 0) & (b == 0)
-    return b * a ** (np.where(both, 1, b - 1) if np.any(both) else b - 1)
+    zero = a == 0
+    if not np.any(zero):
+        return b * a ** (b - 1)
+    slope = b * a ** np.where(zero & (b == 0), 1, b - 1)
+    return slope - _root_where(zero & (b == 1), b - 1)
 
 
 def exponent_slope(y, a, b):
@@ -101,7 +104,15 @@ def exponent_slope(y, a, b):
     if isinstance(a, (int, float)):
         return y * math.log(a) if a > 0 else y * (0 if a == 0 else math.nan)
     zero = a == 0
-    return np.where(zero, 0, y * np.log(np.where(zero, 1, a))) if np.any(zero) else y * np.log(a)
+    if not np.any(zero):
+        return y * np.log(a)
+    slope = np.where(zero, 0, y * np.log(np.where(zero, 1, a)))
+    return slope - _root_where(zero & (b <= 1), a)
+
+
+def _root_where(rough, x):
+    """0, as the square root of zeros in `x`, whose derivative is infinite as the second one of a**b is there."""
+    return np.where(rough, np.sqrt(np.where(rough, x, 1)), 0) if np.any(rough) else 0
 
 
 def sinc_slope(a):
@@ -132,8 +143,8 @@ def winners(y, a, axis=None, keepdims=False, ties="split"):
 
 
 def _first(won, axis):
-    """Keep only the first True along the axes."""
-    axes = axes_of(axis, won.ndim)
+    """Keep only the first True along the axes, whatever order these are given in."""
+    axes = tuple(sorted(axes_of(axis, won.ndim)))
     last = np.moveaxis(won, axes, range(-len(axes), 0)) if axes else won[..., None]
     flat = last.reshape(*last.shape[: won.ndim - len(axes)], -1)
     flat = flat & (np.cumsum(flat, axis=-1) == 1)
