@@ -59,12 +59,18 @@ class candle(_LifeCycle):
         self.store = GradStore()
 
     def backward(self, loss: Tensor, *, detach: bool = True) -> GradStore:
-        """The gradients of the sum of the entries of `loss`, in a new store."""
+        """The gradients of the sum of the entries of `loss`, in a new store.
+
+        A leaf whose custom op returns None is absent; an interior node that gets nothing but None is a RuntimeError.
+        """
         order = sorted_nodes(loss)
+        reached = backward(loss, keep=order)
         slots: dict[Node, object] = {loss: constant(np.ones(loss.shape, loss.dtype))}
         for node in order:
+            if node.op is not None and node not in reached:
+                raise RuntimeError(f"no rule gave a gradient to {node.label}, and an interior node has to have one")
             for t in differentiable_inputs(node):
-                if t._role:
+                if t in reached:
                     slots.setdefault(t, constant(np.zeros(t.shape, t.dtype)))
         propagate(order, slots, None, set(), "taken" if detach else "none", False)
         self.store = GradStore._of(slots, loss, None)
@@ -108,7 +114,7 @@ class pytorch(_LifeCycle):
         kept = [t for t in order if t.id in self._retained]
         store = backward(loss, gradient, keep=kept)
         for t in order:
-            if t.is_variable or t.id in self._retained:
+            if t in store and (t.is_variable or t.id in self._retained):
                 g, old = store[t].data, self._grads.get(t.id)
                 self._grads[t.id] = g if old is None else old + g
         if not retain_graph:
@@ -124,7 +130,8 @@ class pytorch(_LifeCycle):
 class burn(_LifeCycle):
     """burn's: a backward consumes its graph and returns a new container, with gradients of required tensors (Vars) only.
 
-    A second backward over the same graph, and one from a loss without history, is a RuntimeError.
+    A second backward over the same graph, one from a loss without history, and a custom op that returns None is a
+    RuntimeError.
     """
 
     def __init__(self):
@@ -138,7 +145,10 @@ class burn(_LifeCycle):
         order = sorted_nodes(loss)
         if any(t.id in self._consumed for t in order):
             raise RuntimeError(f"the tape of {loss.label} has been consumed by an earlier backward: compute it again")
-        store = backward(loss)
+        store = backward(loss, keep=order)
+        for t in order:
+            if t not in store:
+                raise RuntimeError(f"no rule gave a gradient to {t.label}, and every node of the tape has to have one")
         self._grads = {t.id: store[t].data for t in order if t.is_variable}
         self._consumed.update(t.id for t in order if t.op is not None)
 
