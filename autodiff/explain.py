@@ -17,6 +17,8 @@ def why_missing(root, wrt, tensor: Node) -> str:
     if wrt is not None and tensor._id not in wrt:
         return "it was not among wrt=[...], so it was not asked for."
     if wrt is None and tensor in set(reachable(root, everything=False, stale_ok=True)):
+        if tensor._rule is None:
+            return "it was reached, but no rule on the way gave it a gradient, or it was removed from the store."
         return "its gradient was taken out once passed on, as those of the root and interior nodes are. Ask for it: keep=[...]."
     return _why_unreached(root, tensor)
 
