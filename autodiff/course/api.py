@@ -46,8 +46,9 @@ def check(task_id: str, *answers, seed: int | None = None) -> Result:
     entry, notes = record.update(task.id, lambda e: e.begin_if_due(day))
     if seed is None:
         seed = secrets.randbelow(1_000_000)
-    result = _judge(task, answers, seed, _deals(task, entry["round"]))
-    if result.status == WRONG and task.deal is None:
+    attempt = Attempt(task, answers, seed, _deals(task, entry["round"]))
+    result = _judge(attempt)
+    if result.status == WRONG and attempt.used_seed:
         again = f'check("{task.id}", {", ".join(task.wants)}, seed={seed})'
         result.notes.append(f'To repeat with the same inputs: `{again}`. For a hint: `hint("{task.id}")`.')
     elif result.status in (WRONG, NOT_STARTED):
@@ -57,8 +58,8 @@ def check(task_id: str, *answers, seed: int | None = None) -> Result:
     return result
 
 
-def _judge(task: Task, answers: tuple, seed: int, dealt: list) -> Result:
-    attempt = Attempt(task, answers, seed, dealt)
+def _judge(attempt: Attempt) -> Result:
+    task, answers = attempt.task, attempt.answers
     if len(answers) != len(task.wants):
         return attempt.wrong([f"`check` got {len(answers)} answers for this task and needs {len(task.wants)}."],
                                look=f'Call check("{task.id}", {", ".join(task.wants)}).')
@@ -163,7 +164,7 @@ def progress() -> Page:
 
 def _state(entry: record.Entry, day: str) -> tuple[str, str]:
     if not entry["passes"]:
-        return (f"tried {entry['tries']} times" if entry["tries"] else "open"), "-"
+        return (f"open, {entry['tries']} tries" if entry["tries"] > 1 else "open"), "-"
     last = entry["passes"][-1]
     how = "on my own" if last["alone"] else "not yet" if entry["mark"] == "not yet" else "with help"
     state = f"{how}, {last['day']}"

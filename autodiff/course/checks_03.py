@@ -494,7 +494,7 @@ _FAULTS_C = (
           "input?"),
     Fault("once-a-path", "nodes are visited once for every path, not once",
           "The visits in the table double with each doubling: your code walks into a node again each time an edge "
-          "leads to it, and {name} drops the repeats later, or not at all. The order is right, and it would take "
+          "leads to it, and `{name}` drops the repeats later, or not at all. The order is right, and it would take "
           "hours.",
           "the moment when you *enter* a node. Ask there whether you have been in it before, with a set."),
     Fault("quadratic", "the work grows with the square of the number of nodes",
@@ -518,9 +518,9 @@ _FAULTS_C = (
           "node is safe to place only when everything *below* it has been placed, and then the list is turned round.",
           "the line with `append`. It must run when you leave a node, not when you enter it."),
     Fault("walk-reversed", "nodes are added when they are first seen, and the list is turned round",
-          "Turning round is right for a list in which each node comes after its inputs. Yours has each node when "
-          "it is first seen. Here {early} stands before {user}, which uses it, and read backwards the list is "
-          "no valid order either.",
+          "Turning round is right for a list in which each node comes after its inputs. Yours has each node when it "
+          "is first seen. Here {early} stands before {user}, which uses it, and read backwards the list is no valid "
+          "order either.",
           "the line with `append`. It must run when you leave a node, after all its inputs."),
     Fault("input-before-user", "an input comes before one of its users",
           "{early} stands before {user}, and {user} uses it. When {early} is processed, the share from {user} is "

@@ -74,8 +74,13 @@ class Attempt:
     seed: int
     dealt: list = field(default_factory=list)
 
-    def __post_init__(self):
-        self.rng = random.Random(self.seed)
+    used_seed: bool = False
+
+    @property
+    def rng(self) -> random.Random:
+        """Fresh random numbers from the seed; asking for them says that the inputs depend on it."""
+        self.used_seed = True
+        return random.Random(self.seed)
 
     def passed(self, table: Table | None = None) -> Result:
         return Result(f"{self.task.id}  {PASSED}", [self.task.good], table, task=self.task.id, status=PASSED)
@@ -134,7 +139,7 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
     result = Run("returned")
     with Budget(visits) as budget, contextlib.redirect_stdout(out), tracer:
         try:
-            result.value = function(*args)
+            result.value = next(_apart(function, args))
             if isinstance(result.value, Iterator):
                 result.value = list(result.value)
         except NotImplementedError as error:
@@ -161,6 +166,11 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
     return result
 
 
+def _apart(function, args):
+    # A generator has its own "exception being handled": a tracer that raises inside an `except` block leaves it set.
+    yield function(*args)
+
+
 class _Tracer:
     """Counts lines and call depth of the code called in its ``with`` block, our own files left out."""
 
@@ -185,18 +195,24 @@ class _Tracer:
     def call(self, frame, event, arg):
         if frame.f_code.co_filename.startswith(_HERE):
             return None
+        # A generator that delegates to another one runs on without reaching a new line, so calls count. They stop later
+        # than lines: an exception raised here is lost when the call only closes a generator, and the tracer with it.
+        self.spend(2 * self.limit)
         self.depth += 1
         self.deepest = max(self.deepest, self.depth)
         return self.line
 
     def line(self, frame, event, arg):
         if event == "line":
-            self.lines += 1
-            if self.lines > self.limit:
-                raise TooManyLines(f"more than {self.limit} lines")
+            self.spend(self.limit)
         elif event == "return":
             self.depth -= 1
         return self.line
+
+    def spend(self, limit):
+        self.lines += 1
+        if self.lines > limit:
+            raise TooManyLines(f"more than {self.limit} lines")
 
 
 def own_line(error: BaseException) -> str:

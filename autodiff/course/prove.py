@@ -94,8 +94,10 @@ def _run(source: str, filename: str, names: dict):
 
 def substitute(master, wrong: WrongAnswer) -> dict[str, str]:
     """{cell id: source} with the answer of the master's cell for this task replaced by a wrong one."""
-    cell = next(c for c in master.cells if task_of(c) == wrong.task)
-    region = generate.answer_of(cell.source)
+    cell = next((c for c in master.cells if task_of(c) == wrong.task), None)
+    region = generate.answer_of(cell.source) if cell else None
+    if region is None:
+        raise generate.MasterError(f"{wrong.task}: the master has no answer to replace")
     answer = textwrap.indent(wrong.source, region["indent"])
     return {cell.id: cell.source[:region.start()] + answer + cell.source[region.end():]}
 
@@ -130,7 +132,10 @@ def solution_passes(master, tasks) -> list[str]:
 
 def diagnosed(master, wrong: WrongAnswer) -> tuple[str, list[str]]:
     """What a wrong answer is told, and the problems: another diagnosis, none, a pass, or a broken check."""
-    results, errors = run_cells(master, substitute(master, wrong), only=wrong.task)
+    try:
+        results, errors = run_cells(master, substitute(master, wrong), only=wrong.task)
+    except generate.MasterError as error:
+        return "", [str(error)]
     got = results.get(wrong.task)
     if errors or not isinstance(got, Result):
         return "", [f"{wrong.task} {wrong.fault}: " + "; ".join(errors or ["no check was run"])]

@@ -98,7 +98,9 @@ def _check(data) -> dict[str, Entry]:
     """The entries in a parsed file; ValueError when it is no progress file of ours."""
     if not isinstance(data, dict) or not isinstance(data.get("tasks"), dict):
         raise ValueError("no progress file")
-    if not isinstance(data.get("version"), int) or data["version"] > VERSION:
+    if type(data.get("version")) is not int:
+        raise ValueError("no version")
+    if data["version"] > VERSION:
         raise _Newer("written by a newer version of the course")
     entries = {}
     for task, stored in data["tasks"].items():

@@ -4,6 +4,7 @@ Meaning is always carried by words. Colours are left to the reader's theme.
 """
 
 import html
+import math
 import re
 import textwrap
 from dataclasses import dataclass, field
@@ -95,12 +96,16 @@ def _wrap(paragraph: str) -> str:
 
 
 def _inline(text: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+    """`code` and *stress* as HTML; a star between spaces is a product."""
+    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+    return re.sub(r"(?<!\S)\*(\w(?:[\w ]*\w)?)\*(?=[\s.,;:?!]|$)", r"<em>\1</em>", marked)
 
 
 def _block(paragraph: str) -> str:
     if paragraph.startswith("    "):
-        return f"<pre>{html.escape(textwrap.dedent(paragraph), quote=False)}</pre>"
+        # JupyterLab sets the text of outputs in its prose font, <pre> too.
+        style = "font-family:var(--jp-code-font-family, monospace);white-space:pre;margin:0 0 1em 1em"
+        return f'<pre style="{style}">{html.escape(textwrap.dedent(paragraph), quote=False)}</pre>'
     return f"<p>{_inline(paragraph)}</p>"
 
 
@@ -131,5 +136,5 @@ def as_number(value) -> float | None:
 
 
 def close(a, b) -> bool:
-    """Whether two numbers agree to nine digits; NaN agrees with nothing."""
-    return abs(a - b) <= 1e-9 * max(1.0, abs(a), abs(b))
+    """Whether two numbers agree to nine digits; NaN agrees with nothing, infinity with itself alone."""
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
