@@ -58,7 +58,7 @@ def step(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=F
     >>> import autodiff as ad
     >>> x = ad.Var(-3.0)
     >>> ad.step(x * x).trace[-1].text
-    'Add it to what the store has for x: -3 + (-3) = -6.'
+    'Add it to what is there for x: -3 + (-3) = -6.'
     """
     if isinstance(root, Trace):
         recorded = root
@@ -115,18 +115,15 @@ def _listing(recorded: Trace) -> str:
 def _data(recorded: Trace, drawing: Drawing) -> dict:
     """What the front end needs: texts only, ready to be shown."""
     grads, uses = recorded.gradients(), recorded.uses()
-    when = {s.edge: s.index for s in recorded if s.kind == "contribution"}
-    sources = {s.edge: s.source for s in recorded if s.kind == "rule"}
+    rule_steps = {s.edge: s for s in recorded if s.kind == "rule"}
     rules: dict = {}
-    for s in recorded:
-        if s.kind == "rule" and s.source:
-            rules.setdefault(s.node, []).append(
-                {"operand": s.edge.operand, "name": s.edge.source.handle, "source": s.source})
+    for edge, s in rule_steps.items():
+        rules.setdefault(s.node, []).append({"operand": edge.operand, "name": edge.source.handle, "source": s.source})
     nodes = [{
         "key": n.key, "kind": n.kind, "title": clean(n.title, 60), "value": summary(n.value),
         "shape": shape_text(n.value), "notes": n.notes, "grad": summary(grads[n]) if n in grads else None,
         "grad_line": drawing.gradient_line(n), "rules": rules.get(n, []),
-        "terms": [{"step": when[e], "text": summary(v), "name": e.target.handle} for e, v in uses.get(n, [])],
+        "terms": [{"step": s.index, "text": summary(s.value), "name": s.node.handle} for s in uses.get(n, [])],
     } for n in drawing.shown.nodes if n.kind != "folded"]  # fmt: skip
     return {
         "title": f"backward pass from {recorded.root.handle}",
@@ -134,25 +131,27 @@ def _data(recorded: Trace, drawing: Drawing) -> dict:
         "listing": drawing.text,
         "nodes": nodes,
         "edges": [{"key": e.key, "label": drawing.edge_label(e)} for e in drawing.shown.edges],
-        "steps": [_step_data(s, sources.get(s.edge)) for s in recorded],
+        "steps": [_step_data(s, rule_steps.get(s.edge)) for s in recorded],
     }
 
 
-def _step_data(s: Step, source: str | None) -> dict:
+def _step_data(s: Step, rule: Step | None) -> dict:
     value = s.change[1] if s.kind == "accumulate" else s.value
-    question, hidden, expected = _question(s)
+    question, hidden, expected = _question(s, rule)
     return {
         "kind": s.kind, "node": s.node.key, "edge": s.edge and s.edge.key, "input": s.edge and s.edge.source.key,
-        "operand": s.edge and s.edge.operand, "op": s.node.op, "number": "" if value is None else summary(value), "brief": "" if value is None else brief(value), "text": s.text, "formula": s.formula,
-        "source": source if s.edge else None, "question": question, "hidden": hidden, "expected": expected,
+        "operand": s.edge and s.edge.operand, "op": s.node.op, "number": "" if value is None else summary(value),
+        "brief": "" if value is None else brief(value), "text": s.text, "formula": s.formula,
+        "source": rule.source if rule and s.edge else None,
+        "question": question, "hidden": hidden, "expected": expected,
         "change": s.change and {"key": s.change[0].key, "name": s.change[0].handle,
                                 "text": None if s.change[1] is None else summary(s.change[1]),
                                 "brief": None if s.change[1] is None else brief(s.change[1])},
     }  # fmt: skip
 
 
-def _question(s: Step) -> tuple[str, str, list | None]:
-    """What to ask before this step is shown, the formula without its result, and the numbers expected."""
+def _question(s: Step, rule: Step | None) -> tuple[str, str, list | None]:
+    """What to ask before this step is shown, the formula without its result and the numbers expected."""
     asked = s.kind == "contribution" or s.kind == "accumulate" and s.before is not None
     value = s.change[1] if s.kind == "accumulate" else s.value
     if not asked or getattr(value, "size", 1) > EXPECTED:
@@ -160,5 +159,5 @@ def _question(s: Step) -> tuple[str, str, list | None]:
     numbers = [float(x) for x in value.ravel()] if shape_of(value) else [float(value)]
     to = s.edge.source.handle
     if s.kind == "contribution":
-        return f"What does {s.node.handle} send to {to}?", "", numbers
-    return f"What does the store hold for {to} now?", "", numbers
+        return f"What does {s.node.handle} send to {to}?", rule.formula, numbers
+    return f"What does the store hold for {to} now?", s.formula.rsplit("=", 1)[0] + "= ?", numbers

@@ -23,7 +23,7 @@ def callers_names(is_node) -> dict:
     inside: dict = {}
     for scope in scopes:
         for name, value in list(scope.items()):
-            if not isinstance(name, str) or name.startswith("_") or name in ("In", "Out"):
+            if not str(name).isidentifier() or name.startswith("_") or name in ("In", "Out"):
                 continue
             if is_node(value):
                 found.setdefault(value, name)

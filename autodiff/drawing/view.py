@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +20,7 @@ PREFIX = {"negative": "-", "neg": "-", "positive": "+"}
 HIDDEN = {"saved", "out"}  # params that are no part of the call
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Edge:
     """One operand slot: `source` is operand number `slot` of `target`."""
 
@@ -32,8 +33,11 @@ class Edge:
     note: str = ""
     origin: bool = False  # no operand: leads from a tensor to its detached copy
 
+    def __repr__(self) -> str:
+        return f"<{self.key}: {self.source.key} -> {self.target.key}>"
 
-@dataclass(eq=False, slots=True)
+
+@dataclass(eq=False, slots=True, repr=False)
 class NodeView:
     """One node: `kind` is variable, constant, detached, result, pruned, unneeded, or folded for several in one."""
 
@@ -59,8 +63,11 @@ class NodeView:
     def shape(self) -> tuple:
         return shape_of(self.value)
 
+    def __repr__(self) -> str:
+        return f"<{self.key}: {self.title}>"
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class Graph:
     """The nodes, oldest first, and the roots."""
 
@@ -203,13 +210,13 @@ def _operands(rule, count: int) -> list[str]:
 
 def _settle_handles(views: dict) -> None:
     """A node is called by its name; by its key when it has none, and by both when the name is not its own."""
-    taken: dict = {}
     for view in views.values():
         view.name = clean(view.name) if view.name else None
-        taken.setdefault(view.name, []).append(view)
+    taken = Counter(view.name or view.key for view in views.values())
     for view in views.values():
-        view.handle = (view.key if view.name is None else
-                       view.name if len(taken[view.name]) == 1 else f"{view.name} ({view.key})")  # fmt: skip
+        view.handle = view.name or view.key
+        if taken[view.handle] > 1 and view.name:
+            view.handle += f" ({view.key})"
 
 
 def _formula(op: str, inputs: list, params: dict) -> str:

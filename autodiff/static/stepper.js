@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const PLAY_MILLISECONDS = 1200;
-const SMALLEST_SCALE = 0.8; // below this the drawing scrolls instead of shrinking
+const SMALLEST_SCALE = 0.72; // below this the drawing scrolls instead of shrinking
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -171,12 +171,11 @@ class Stepper {
   }
 
   buildQuestion() {
-    this.asked = make("span");
     this.answer = make("input", { type: "text", "aria-label": "Your number", size: "14", autocomplete: "off" });
     const check = make("button", { type: "submit" }, "Check");
     const reveal = make("button", { type: "button" }, "Show it");
     reveal.addEventListener("click", () => this.reveal(null));
-    const form = make("form", { class: "ad-question" }, this.asked, this.answer, check, reveal);
+    const form = make("form", { class: "ad-question" }, this.answer, check, reveal);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       if (this.answer.value.trim()) this.reveal(parseNumbers(this.answer.value));
@@ -310,7 +309,6 @@ class Stepper {
     this.formula.textContent = hidden ? step.hidden : step.formula;
     this.rule.textContent = step.source ? `${step.op}, operand ${step.operand}:  ${step.source}` : "";
     this.question.hidden = !hidden;
-    this.asked.textContent = hidden ? `${step.question} ` : "";
     this.answer.value = "";
     this.verdict.textContent = "";
 

@@ -7,14 +7,14 @@ import sys
 import numpy as np
 
 from .. import backward as engine
-from ..graph import CUT, Node, sorted_nodes
+from ..graph import CUT, Node, is_floating, sorted_nodes
 from ..recording import constant
 from ..rules import identity
 from ..gradstore import GradStore
 
 
 def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradStore:
-    """Do what `root.backward(...)` does, and tell each event: ``tell(kind, node, slot, value, before, stored)``.
+    """Do what `root.backward(...)` does, and tell each event: ``tell(kind, node, slot, value, ...)``.
 
     `stored`: (node, what its slot holds now, or None when it was taken out); None when the store stays as it is.
     """
@@ -27,20 +27,21 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
     asked = None if targets is None else frozenset(t._id for t in targets)
     needed = None if targets is None else set(order)
     if needed is not None and root not in needed:
-        tell("skip", root, None, "none of the tensors in wrt= is reached from it")
+        tell("skip", root, None, reason="none of the tensors in wrt= is reached from it")
         return GradStore._of({}, root, asked)
     slots = {root: engine._seed(root, cotangent, differentiable=detach != "all")}
     tell("seed", root, None, slots[root], stored=(root, slots[root]))
     arrays, owned = detach == "all", set()
     for node in order:
-        rule, g = node._rule, slots.get(node)
+        rule = node._rule
         if rule is None:
             continue
+        g = slots.pop(node, None)
         if g is None:
-            tell("skip", node, None, "no rule gave it a gradient")
+            tell("skip", node, None, reason="no rule gave it a gradient")
             continue
-        if node not in stay:
-            del slots[node]
+        if node in stay:
+            slots[node] = g
         if detach == "taken":
             g = g.detach()
         tell("take", node, None, g, stored=(node, g if node in stay else None))
@@ -53,7 +54,7 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
             if not isinstance(t, Node):
                 continue
             if partial is None or not (t._role if needed is None else t in needed):
-                tell("skip", node, slot, _why(partial, t, needed))
+                tell("skip", node, slot, reason=_why(partial, t, needed))
                 continue
             tell("rule", node, slot, g)
             total = slots.get(t)
@@ -61,13 +62,13 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
                 share = np.zeros(t._shape, t._data.dtype)
                 rule.into(share, g, **params)
                 tell("contribution", node, slot, share)
-                after = np.zeros(t._shape, t._data.dtype) if total is None else total.copy()
+                after = np.zeros(t._shape, t._data.dtype) if total is None else np.array(total)
                 rule.into(after, g, **params)
                 owned.add(t)
             else:
                 share = g if partial is identity else partial(g, y, *operands, **params)
                 if share is None:
-                    tell("skip", node, slot, "the rule returned None, no gradient")
+                    tell("skip", node, slot, reason="the rule returned None")
                     continue
                 if not arrays and not isinstance(share, Node):
                     share = constant(share)
@@ -96,9 +97,11 @@ def _sum(total, share, arrays: bool, owned: bool):
 def _why(partial, t: Node, needed) -> str:
     if partial is None:
         return "the rule has no partial for this operand"
-    if t._role == CUT and needed is None:
-        return "it leads to no Var" if t._data.dtype.kind == "f" else f"it holds {t._data.dtype}"
-    return "it was not asked for in wrt=" if needed is not None else "it leads to no Var"
+    if not is_floating(t._data.dtype):
+        return f"it holds {t._data.dtype}"
+    if t._rule is not None and not t._rule.differentiable:
+        return f"the slope of {t._rule.name} is 0 here"
+    return "it leads to no Var" if t._role == CUT else "it leads to none of wrt="
 
 
 def scalar_pass(root, tell) -> dict:

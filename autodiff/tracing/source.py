@@ -15,6 +15,7 @@ from ..drawing.text import number
 LINES = 12  # of a partial written as a function with def
 
 
+@functools.lru_cache(maxsize=1000)
 def partial_source(rule, slot: int) -> str | None:
     """The text of the partial for operand `slot`, or None where the source is not at hand.
 

