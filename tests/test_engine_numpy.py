@@ -188,7 +188,8 @@ def test_python_numbers_do_not_widen(dtype):
     x = ad.Var(np.array([1.5, 2.5], dtype))
     for f in (lambda x: 3 * x + 1, lambda x: 2.0**x, lambda x: x**2, lambda x: x**-1.5, lambda x: x / 3,
               lambda x: 1 - x, lambda x: np.maximum(x, 2), lambda x: np.where(x > 2, x, 0.0),
-              lambda x: np.clip(x, 0, 2), np.mean, np.std, np.median, lambda x: np.linspace(x, 3.0, 4), lambda x: np.arctan2(x, 1)):  # fmt: skip
+              lambda x: np.clip(x, 0, 2), np.mean, np.std, np.median,
+              lambda x: np.linspace(x, 3.0, 4), lambda x: np.arctan2(x, 1)):  # fmt: skip
         y = f(x)
         assert y.dtype == f(x.data).dtype == x.dtype
         assert y.backward()[x].dtype == x.dtype
