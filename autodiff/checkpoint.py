@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -89,8 +89,10 @@ def _shares(f, args, positions, captured, kwargs, g, y, *operands):
         value = f(*args, **kwargs)
         expected = y if constants else y._data
         if value._shape != expected.shape or not np.array_equal(value._data, expected, equal_nan=True):
-            raise RuntimeError("a checkpointed function gave another value when it was run again: it must depend on "
-                               "its arguments and captured tensors only. Pass random numbers in as arguments")  # fmt: skip
+            raise RuntimeError(
+                "a checkpointed function gave another value when it was run again: it must depend on its arguments "
+                "and captured tensors only. Pass random numbers in as arguments"
+            )
         targets = [*(args[i] for i in positions), *captured]
         order = _newer(value, start, set(args[i] for i in positions))
         slots = {value: g}

@@ -1,7 +1,7 @@
 """Four life-cycles of gradients around one engine.
 
-The same derivatives, and four answers to what happens around them: where a gradient is kept, for how long, and whether a
-second backward adds, repeats or fails. Each class has `backward(loss, **what_that_system_offers)`, `grad(t)`, which is
+The same derivatives, and four answers to what happens around them: where a gradient is kept, for how long, and whether
+a second backward adds, repeats or fails. Each class has `backward(loss, **what_that_system_offers)`, `grad(t)`, which is
 an array or None, and `clear()`. What each must do was observed on PyTorch 2 and read in the sources of candle 0.11 and
 burn 0.22.
 
@@ -50,8 +50,8 @@ class _LifeCycle:
 class candle(_LifeCycle):
     """candle's: each backward returns a new store, with every Var reached and every plain direct input.
 
-    Slots start from zeros, and a gradient taken out of the store is cut (`detach=False` keeps all of them whole), so what
-    is left may or may not have a graph: see `store`.
+    Slots start from zeros, and a gradient taken out of the store is cut (`detach=False` keeps all of them whole), so
+    what is left may or may not have a graph: see `store`.
     """
 
     def __init__(self):
@@ -86,13 +86,14 @@ class pytorch(_LifeCycle):
     """PyTorch's: gradients add up on the leaves until cleared, and a backward frees what the graph had saved.
 
     A second backward over the same graph is a RuntimeError where a freed value is needed (x*x) and works where none is
-    (x+x), or with `retain_graph=True`. A non-scalar loss needs a `gradient`. Interior nodes have one after `retain_grad`.
+    (x+x), or with `retain_graph=True`. A non-scalar loss needs a `gradient`. Interior nodes have a gradient after
+    `retain_grad`.
     """
 
     # Functions whose backward needs no value that PyTorch saves.
     SAVE_NOTHING = frozenset(
-        "add subtract negative positive sum mean broadcast reshape ravel squeeze expand_dims transpose swapaxes moveaxis "
-        "concatenate index flip roll copy astype cumsum triu tril".split()
+        "add subtract negative positive sum mean broadcast reshape ravel squeeze expand_dims transpose swapaxes "
+        "moveaxis concatenate index flip roll copy astype cumsum triu tril".split()
     )
 
     def __init__(self):
@@ -128,7 +129,7 @@ class pytorch(_LifeCycle):
 
 
 class burn(_LifeCycle):
-    """burn's: a backward consumes its graph and returns a new container, with gradients of required tensors (Vars) only.
+    """burn's: a backward consumes its graph; a new container has the gradients of required tensors (Vars) only.
 
     A second backward over the same graph, one from a loss without history, and a custom op that returns None is a
     RuntimeError.

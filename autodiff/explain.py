@@ -19,7 +19,8 @@ def why_missing(root, wrt, tensor: Node) -> str:
     if wrt is None and tensor in set(reachable(root, everything=False, stale_ok=True)):
         if tensor._rule is None:
             return "it was reached, but no rule on the way gave it a gradient, or it was removed from the store."
-        return "its gradient was taken out once passed on, as those of the root and interior nodes are. Ask for it: keep=[...]."
+        return ("its gradient was taken out once passed on, as those of the root and interior nodes are. Ask for it: "
+                "keep=[...].")  # fmt: skip
     return _why_unreached(root, tensor)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class GradStore:
         return list(self._grads)
 
     def insert(self, tensor: Node, grad) -> Node | None:
-        """Store `grad` for `tensor`, and return what was there before, or None. Shape and dtype must be the tensor's."""
+        """Store `grad`, of the shape and dtype of `tensor`, and return what was there before, or None."""
         grad = grad if isinstance(grad, Node) else constant(np.array(grad, subok=False))
         if grad._shape != _check(tensor)._shape:
             raise ValueError(f"the gradient of {tensor.label} must have its shape {tensor._shape}, not {grad._shape}")

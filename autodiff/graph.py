@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from operator import attrgetter
-from typing import Iterable
+from collections.abc import Iterable
 
 import numpy as np
 

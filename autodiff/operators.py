@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .graph import PATH, Node
+from .graph import PATH
 from .recording import NO_PARAMS, apply, call, record, recording, value_of
 from .rules import RULES, astype
 from .tensor import Tensor, Var

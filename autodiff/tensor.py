@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -208,8 +208,8 @@ class Var(Tensor):
     def __init__(self, data, dtype=None, name: str | None = None):
         super().__init__(data, dtype, name)
         if not is_floating(self.dtype):
-            raise TypeError(f"Var {'' if name is None else repr(name) + ' '}needs floating data, got {self.dtype}: only "
-                            "floating numbers can be differentiated. Write 3.0 for 3, or pass dtype=float")  # fmt: skip
+            raise TypeError(f"Var {'' if name is None else repr(name) + ' '}needs floating data, got {self.dtype}: "
+                            "only floating numbers can be differentiated. Write 3.0 for 3, or pass dtype=float")  # fmt: skip
         self._role, self._sets = PATH, ()
 
     def set(self, value) -> None:

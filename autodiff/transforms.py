@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,8 +25,8 @@ _nested = ContextVar("nested", default=False)
 def grad(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """The function that computes the gradient of `f`, in the shape of its argument.
 
-    `argnums`: the position of the argument, or a tuple of them; then a tuple comes back. `f` must return one number (any
-    one-element shape), else ValueError. An argument that is not reached, and a constant `f`, give zeros.
+    `argnums`: the position of the argument, or a tuple of them; then a tuple comes back. `f` must return one number
+    (any one-element shape), else ValueError. An argument that is not reached, and a constant `f`, give zeros.
     TypeError for an integer argument.
 
     >>> import autodiff as ad
@@ -83,8 +83,8 @@ def vjp(f: Callable, *primals) -> tuple:
 def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
     """``(y, tangent)``: the value of `f`, and J·t, how it changes along the tangents.
 
-    Two reverse passes: vᵀJ is linear in v, and its derivative in v along t is J·t. `tangents` have the shapes and dtypes
-    of `primals`, else ValueError.
+    Two reverse passes: vᵀJ is linear in v, and its derivative in v along t is J·t. `tangents` have the shapes and
+    dtypes of `primals`, else ValueError.
 
     >>> import autodiff as ad
     >>> ad.jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 10.0))

@@ -2,11 +2,11 @@
 
     python benchmarks/run.py [--quick] [row ...]      (make bench sets up what it needs)
 
-Each row does the same work in each engine; contenders take turns, and the ratio is the median over the rounds, so that a
-noisy machine slows all of them alike. PyTorch runs on one thread. The process keeps the memory it has freed (see
+Each row does the same work in each engine; contenders take turns, and the ratio is the median over the rounds, so that
+a noisy machine slows all of them alike. PyTorch runs on one thread. The process keeps the memory it has freed (see
 KEEP_MEMORY), as a training loop with a warm allocator does, for every contender alike. Peak memory is measured in a
-process of its own for each contender. The hand-written NumPy forward and backward keep the intermediates that the engine
-keeps. A contender that is not installed is left out, and the table says so.
+process of its own for each contender. The hand-written NumPy forward and backward keep the intermediates that the
+engine keeps. A contender that is not installed is left out, and the table says so.
 """
 
 from __future__ import annotations
@@ -231,7 +231,10 @@ def many_uses(n: int):
             return total
 
         x0 = np.ones(1000)
-        contenders = {"ours": lambda: run(ad.Var(x0), n).backward(), "a tenth": lambda: run(ad.Var(x0), n // 10).backward()}
+        contenders = {
+            "ours": lambda: run(ad.Var(x0), n).backward(),
+            "a tenth": lambda: run(ad.Var(x0), n // 10).backward(),
+        }
         if torch := installed("torch"):
             t0 = torch.ones(1000, dtype=torch.float64)
             contenders["torch"] = lambda: run(t0.clone().requires_grad_(), n).sum().backward()

@@ -21,14 +21,15 @@ SECTIONS = [
     ("Operations of your own, and memory", "custom_op checkpoint"),
     ("Checking", "gradcheck gradgradcheck GradcheckReport GradcheckError"),
     ("Seeing it", "draw trace step"),
-    ("Optimisers and life-cycles", "optim.SGD optim.AdamW contracts.candle contracts.pytorch contracts.burn contracts.reset"),
+    ("Optimisers", "optim.SGD optim.AdamW"),
+    ("Life-cycles", "contracts.candle contracts.pytorch contracts.burn contracts.reset"),
     ("The scalar engine", "scalar.Value"),
 ]
 INTRODUCTION = """\
 # The engine
 
-`import autodiff as ad` needs NumPy alone. This page is made from the docstrings by `make reference`; every example on it
-is run by the tests.
+`import autodiff as ad` needs NumPy alone. This page is made from the docstrings by `make reference`; every example on
+it is run by the tests.
 
 Where things are, from the bottom up; a file imports only what stands above it:
 
@@ -40,7 +41,8 @@ Where things are, from the bottom up; a file imports only what stands above it:
 | `explain.py`, `gradstore.py`, `backward.py` | the backward pass, and the store it leaves |
 | `tensor.py`, `operators.py` | Tensor and Var |
 | `functions.py` | what NumPy has no name for: activations, convolutions, pools, scatter and gather |
-| `transforms.py`, `custom.py`, `checkpoint.py`, `optim.py`, `contracts.py`, `gradcheck.py` | built on top of `backward` |
+| `transforms.py`, `custom.py`, `checkpoint.py`, `optim.py`, `contracts.py` | built on top of `backward` |
+| `gradcheck.py`, `checking/` | the checker of gradients, and how it explains what it finds |
 | `drawing/`, `tracing/`, `widgets.py` | seeing it; loaded when asked for |
 | `course/` | exercises: checks, hints, progress |
 | `scalar.py` | the course's first engine, without NumPy |
@@ -61,7 +63,7 @@ def page() -> str:
             shown.add(name.split(".")[0])
             parts.append(entry(ad, name))
     parts.append("## Functions\n")
-    parts.append("Under PyTorch's names and in its argument order, with NumPy's keywords. Importable from `autodiff` too.\n")
+    parts.append("PyTorch's names and argument order, NumPy's keywords. All importable from `autodiff` too.\n")
     for name in sorted(functions.__all__):
         shown.add(name)
         parts.append(entry(functions, name, "ad."))

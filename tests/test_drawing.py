@@ -440,6 +440,17 @@ def test_what_does_not_repeat_is_left_out_in_the_middle():
     assert len(d.source) < 100_000
 
 
+@pytest.mark.parametrize("count", [60, 200])
+def test_very_many_edges_are_not_laid_out(count):
+    x = [ad.Var(np.ones(1)) for _ in range(count)]
+    d = ad.draw([np.concatenate(x + x) for _ in range(20)])
+    assert len(d.shown.edges) <= 1500
+    y = ad.Var(1.0)
+    crowded = np.stack([y] * 2000)
+    bundle = ad.draw(crowded)._repr_mimebundle_()
+    assert "used 2000 times" in bundle["text/plain"] or "more nodes" in bundle["text/plain"]
+
+
 def test_a_deep_graph_is_no_trouble():
     y = ad.Var(1.0)
     for _ in range(20_000):

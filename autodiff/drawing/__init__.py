@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from .digraph import PlainDigraph, quoted
-from .fold import folded
+from .fold import MOST_EDGES, folded
 from .render import RenderError, finish, renderer, to_svg
 from .text import brief, clean, shape_text, summary, table
 from .view import Edge, Graph, NodeView, graph_of
@@ -118,6 +118,8 @@ class Drawing(Digraph):
 
         `RenderError` where nothing can draw.
         """
+        if len(self.shown.edges) > MOST_EDGES:
+            raise RenderError(f"No picture: {len(self.shown.edges):,} edges are too many to lay out.")
         bold = {n.key for n in self.shown.nodes}
         return finish(to_svg(self.source), self._headline(), self.text, bold, listing)
 

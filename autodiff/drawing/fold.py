@@ -9,16 +9,17 @@ import numpy as np
 from .view import Edge, Graph, NodeView
 
 LONGEST = 64  # nodes in one repetition, of a loop in the program say
+MOST_EDGES = 1500  # more take Graphviz minutes
 NAMED = 6  # operations of a repetition that are named
 
 
 def folded(graph: Graph, largest: int) -> Graph:
-    """`graph` itself when it has at most `largest` nodes, else with one node for what is left out.
+    """`graph` itself when it has at most `largest` nodes and not too many edges, else with one node for what is left out.
 
     Of a repeated piece the first and the last repetition stay; if that is not enough, both ends of the graph.
     """
     nodes = graph.nodes
-    if len(nodes) <= largest:
+    if len(nodes) <= largest and len(graph.edges) <= MOST_EDGES:
         return graph
     codes = _codes(nodes)
     gaps = {}  # first node that is left out -> (one after the last, period)
@@ -32,8 +33,8 @@ def folded(graph: Graph, largest: int) -> Graph:
         gaps[first] = (last, period)
         left -= last - first - 1
         parts += [(low, first), (last, high)]
-    if left > largest:
-        ends = largest // 6
+    if left > largest or not gaps:
+        ends = min(largest, len(nodes)) // 6
         gaps = {ends: (len(nodes) - ends, 0)}
     return _with_gaps(graph, [(_gap(i, nodes[a:b], period), nodes[a:b]) for i, (a, (b, period)) in
                               enumerate(sorted(gaps.items()))])  # fmt: skip

@@ -41,11 +41,11 @@ class Rule:
     `into`: adds a contribution to an existing array in place, for partials that are zero nearly everywhere.
     """
 
-    __slots__ = ("name", "forward", "partials", "each", "joint", "elementwise", "save", "into", "differentiable", "params",
-                 "every", "plain", "reads", "_signature", "_names", "_frozen")  # fmt: skip
+    __slots__ = ("name", "forward", "partials", "each", "joint", "elementwise", "save", "into", "differentiable",
+                 "params", "every", "plain", "reads", "_signature", "_names", "_frozen")  # fmt: skip
 
-    def __init__(self, forward, partials=(), *, each=None, joint=None, elementwise=None, save=None, into=None, name=None,
-                 signature=None, differentiable=True):  # fmt: skip
+    def __init__(self, forward, partials=(), *, each=None, joint=None, elementwise=None, save=None, into=None,
+                 name=None, signature=None, differentiable=True):  # fmt: skip
         self.forward, self.each, self.joint, self.save, self.into = forward, each, joint, save, into
         self.name = name or forward.__name__
         self.elementwise = _is_elementwise(forward) if elementwise is None else elementwise

@@ -112,9 +112,11 @@ class Stepper {
     this.details = make("div", { class: "ad-details", "aria-live": "polite" });
     const side = make("div", { class: "ad-side" }, store, this.chooser, this.details);
 
-    this.root = make("div", { class: "ad-stepper", role: "group", "aria-label": `Stepper: ${this.data.title}`,
-      "data-lm-suppress-shortcuts": "true" },
+    this.root = make("div", { class: "ad-stepper", role: "group", "aria-label": `Stepper: ${this.data.title}` },
       bar, event, make("div", { class: "ad-main" }, this.picture, side));
+    // The notebook binds arrows and letters to the element that has the focus, so each such element opts out.
+    for (const element of this.root.querySelectorAll("button, input, select, [tabindex]"))
+      element.dataset.lmSuppressShortcuts = "true";
     this.root.addEventListener("keydown", (press) => this.onKey(press));
     el.append(this.root);
     this.resize = new ResizeObserver(() => this.fit());
