@@ -180,6 +180,31 @@ def test_a_second_derivative_that_does_not_exist_is_never_silently_finite(f, x):
     assert not np.all(np.isfinite(h)) or not h.size
 
 
+# Masks
+
+MASKED = {
+    "exp that overflows": (lambda x: np.where(x <= 0, np.exp(10 * x), 1 + x), [100], [1]),
+    "sqrt of a negative number": (lambda x: np.where(x > 0, np.sqrt(x), x), [-1, -4], [1, 1]),
+    "sqrt, else a constant": (lambda x: np.where(x > 0, np.sqrt(x), 0), [-1, 0], [0, 0]),
+    "log of 0": (lambda x: np.where(x > 2, np.log2(x), 2 * x), [0, 2, 3], [2, 2, 0.48089834696298783]),
+    "quotient by 0": (lambda x: (x / np.array([0, 1]))[[False, True]], [1, 1], [0, 1]),
+    "minimum with an overflow": (lambda x: np.minimum(np.exp(x), 1), [-5, 800], [0.006737946999085467, 0]),
+    "arcsin outside": (lambda x: np.where(abs(x) < 1, np.arcsin(x), 3 * x), [2, 0], [3, 1]),
+    "power of 0": (lambda x: np.where(x > 0, x**-0.5, 2 * x), [0, 1], [2, -0.5]),
+    "maximum of a reciprocal": (lambda x: np.where(x == 0, x, 1 / x), [0, 2], [1, -0.25]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("f, x, expected", MASKED.values(), ids=MASKED)
+def test_a_mask_over_an_infinite_slope_is_visible_by_default_and_right_with_strong_zero(f, x, expected):
+    for detach in ("all", "none"):
+        (got,) = gradients(f, x, detach=detach)
+        assert all(g == pytest.approx(e) or not np.isfinite(g) for g, e in zip(got, expected))
+        (got,) = gradients(f, x, detach=detach, strong_zero=True)
+        assert got == pytest.approx(expected)
+
+
 # dtypes
 
 

@@ -5,8 +5,8 @@ Each has the arguments of NumPy's function that make sense here; an argument it 
 
 import numpy as np
 
-from .helpers import alike, as_array, astype, axes_of, dispatched, no_out, put
-from .rule import NOT_GIVEN, composed, on_values
+from .helpers import alike, as_array, astype, axes_of, no_out, put, unique_positions
+from .rule import NOT_GIVEN, composed
 
 # Joining and splitting
 
@@ -100,7 +100,8 @@ def hsplit(a, indices_or_sections):
 
 
 @composed(np.take)
-def take(a, indices, axis=None, mode="raise"):
+def take(a, indices, axis=None, out=None, mode="raise"):
+    no_out(out)
     if axis is None:
         a, axis = np.ravel(a), 0
     (axis,) = axes_of(axis, len(a.shape))
@@ -129,16 +130,17 @@ def take_along_axis(arr, indices, axis=-1):
 
 
 @composed(np.sort)
-def sort(a, axis=-1):
-    """The order is found once and remembered; equal entries keep their order."""
+def sort(a, axis=-1, kind=None, order=None, *, stable=None):
+    """The order is found once and remembered; equal entries keep their order, whatever `kind` is asked for."""
     if axis is None:
         a, axis = np.ravel(a), -1
     return np.take_along_axis(a, np.argsort(a, axis=axis, kind="stable"), axis)
 
 
 @composed(np.clip)
-def clip(a, a_min=None, a_max=None, *, min=None, max=None):
+def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None):
     """A bound shares the gradient with an entry that equals it, as maximum and minimum do."""
+    no_out(out)
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     if low is not None and low is not NOT_GIVEN:
         a = np.maximum(a, low)
@@ -171,14 +173,6 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False, ax
     values = np.take(ar, found[1], axis)
     asked = [f for f, wanted in zip(found[1:], (return_index, return_inverse, return_counts)) if wanted]
     return (values, *asked) if asked else values
-
-
-@dispatched
-def unique_positions(ar, axis, equal_nan):
-    return np.unique(ar, True, True, True, axis, equal_nan=equal_nan)
-
-
-on_values(unique_positions)
 
 
 @composed(np.where)

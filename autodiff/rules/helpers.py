@@ -253,6 +253,12 @@ def astype(a, dtype):
     return a.astype(dtype)
 
 
+@dispatched
+def unique_positions(a, axis, equal_nan):
+    """The unique entries or slices, where they are first, which one each entry is, and how many there are of each."""
+    return np.unique(a, True, True, True, axis, equal_nan=equal_nan)
+
+
 def alike(*arrays, floating=False):
     """The arrays and Tensors in their common dtype; casts are nodes of their own."""
     dtype = np.result_type(*[a if isinstance(a, (int, float)) else as_array(a).dtype for a in arrays])

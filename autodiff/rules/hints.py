@@ -1,7 +1,5 @@
 """What to use instead of a NumPy function that has no rule."""
 
-import difflib
-
 import numpy as np
 
 from .rule import COMPOSED, RULES, VALUES
@@ -41,6 +39,8 @@ def instead_of(function) -> str:
     advice = BY_NAME.get("fft" if name.startswith("np.fft.") else function.__name__)
     if advice is not None and name.startswith("np."):
         return advice
+    import difflib  # here, for it is slow to import
+
     numpys = [f for f in (*RULES, *COMPOSED, *VALUES) if isinstance(f, np.ufunc) or f.__module__.startswith("numpy")]
     known = {f.__name__: f for f in numpys}
     nearest = difflib.get_close_matches(function.__name__, known, n=1, cutoff=0.0)[0]

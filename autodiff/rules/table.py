@@ -5,11 +5,12 @@ To add a function, add its line here and its case in tests/cases.py.
 """
 
 # fmt: off
+# The columns are aligned by hand.
 import numpy as np
 
 from .helpers import (
     add_at, astype, cumprod_slope, deviation, expand, exponent_slope, freedom, index, log_share, others, part,
-    power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, sum_to, turn, winners,
+    power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, sum_to, turn, unique_positions, winners,
 )
 from .linalg import (
     beyond_thin, beyond_thin_slope, cholesky_of_symmetric, cholesky_slope, cofactors, contract, contract_slope,
@@ -29,6 +30,7 @@ rule(np.power,       lambda g, y, a, b: g * power_slope(a, b),       lambda g, y
 rule(np.float_power, lambda g, y, a, b: g * power_slope(a, b),       lambda g, y, a, b: g * exponent_slope(y, a, b))
 rule(np.remainder,   lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.floor_divide(a, b))
 rule(np.fmod,        lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.rint((a - y) / b))
+rule(np.ldexp,       lambda g, y, a, b: np.ldexp(g, b),              None)
 rule(np.negative,    lambda g, y, a: -g)
 rule(np.positive,    lambda g, y, a: g)
 rule(np.reciprocal,  lambda g, y, a: -g * y * y)
@@ -43,8 +45,8 @@ rule(np.maximum,     lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, sa
 rule(np.minimum,     lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
 rule(np.fmax,        lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
 rule(np.fmin,        lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
-rule(np.ldexp,       lambda g, y, a, b: np.ldexp(g, b),              None)
 rule(np.copysign,    lambda g, y, a, b: g * (np.sign(a) * np.copysign(1, b)),  None)
+rule(ratio,          lambda g, y, a, b: g / b,                       lambda g, y, a, b: -g * y / b, elementwise=True)
 
 # Exponentials and logarithms
 rule(np.exp,         lambda g, y, a: g * y)
@@ -67,7 +69,6 @@ rule(np.arccos,      lambda g, y, a: -g / np.sqrt((1 - a) * (1 + a)))
 rule(np.arctan,      lambda g, y, a: g / (1 + a * a))
 rule(np.arctan2,     lambda g, y, a, b: g * turn(b, a),              lambda g, y, a, b: -g * turn(a, b))
 rule(np.hypot,       lambda g, y, a, b: g * ratio(a, y),             lambda g, y, a, b: g * ratio(b, y))
-rule(ratio,          lambda g, y, a, b: g / b,                       lambda g, y, a, b: -g * y / b, elementwise=True)
 rule(np.sinh,        lambda g, y, a: g * np.cosh(a))
 rule(np.cosh,        lambda g, y, a: g * np.sinh(a))
 rule(np.tanh,        lambda g, y, a: g * (1 - y * y))
@@ -84,19 +85,21 @@ rule(np.sinc,        lambda g, y, a: g * sinc_slope(a), elementwise=True)
 rule(np.where,       None,  lambda g, y, c, a, b: np.where(c, g, 0),  lambda g, y, c, a, b: np.where(c, 0, g),
      elementwise=True, signature="condition, x, y")
 rule(np.nan_to_num,  lambda g, y, a, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(a), g, 0))
-rule(np.heaviside,   None,                                           lambda g, y, a, b: np.where(a == 0, g, 0))
-rule(np.real,        lambda g, y, a: g)
-rule(np.real_if_close, lambda g, y, a: g)
-rule(np.conjugate,   lambda g, y, a: g)
+rule(np.heaviside,   None,  lambda g, y, a, b: np.where(a == 0, g, 0))
 rule(np.unwrap,      lambda g, y, p, discont=None, axis=-1, period=2 * np.pi: g)
+rule(np.real,        lambda g, y, a: g)
+rule(np.conjugate,   lambda g, y, a: g)
+rule(np.real_if_close, lambda g, y, a: g)
 nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.fix, np.sign, np.floor_divide, np.imag,
                   np.angle)
 
 # Reductions: the cotangent goes back over the axes that were reduced
-rule(np.sum,         lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims))
+rule(np.sum,         lambda g, y, a, axis=None, keepdims=False:
+     expand(g, a, axis, keepdims))
 rule(np.mean,        lambda g, y, a, axis=None, keepdims=False:
      expand(g * (y.size / max(a.size, 1)), a, axis, keepdims))
-rule(np.prod,        lambda g, y, a, axis=None, keepdims=False: expand(g, a, axis, keepdims) * others(y, a, axis))
+rule(np.prod,        lambda g, y, a, axis=None, keepdims=False:
+     expand(g, a, axis, keepdims) * others(y, a, axis))
 for extremum in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
     rule(extremum,   lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
          expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
@@ -158,7 +161,8 @@ on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater
           np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.array_repr, np.array_str, np.array2string,
           np.isposinf, np.isneginf, np.isin, np.triu_indices_from, np.tril_indices_from, np.diag_indices_from,
           np.save, np.savez, np.savetxt)
-on_values(slogdet_factors, eigh_factors, svd_factors, qr_factors, np.linalg.matrix_rank, np.einsum_path)
+on_values(slogdet_factors, eigh_factors, svd_factors, qr_factors, unique_positions, np.linalg.matrix_rank,
+          np.einsum_path)
 on_values(np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted,
           np.digitize, np.nanargmax, np.nanargmin, np.lexsort, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
           np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm, wrap=True)
