@@ -18,9 +18,9 @@ def custom_op(vjps: Sequence[Callable | None]) -> Callable:
 
     The forward gets arrays and returns one array. `vjps`: for each operand a partial ``(g, y, *operands, **params)``
     that returns the operand's cotangent, in its shape and dtype, or None for "no gradient to this operand"; None in
-    place of a partial says the same. Partials written with NumPy functions can be differentiated themselves. Keyword arguments of
-    the call are params: they go to the forward and to the partials. The partials are the contract, even where they are
-    not the derivative of the forward (a straight-through estimator is such an op).
+    place of a partial says the same. Partials written with NumPy functions can be differentiated themselves. Keyword
+    arguments of the call are params: they go to the forward and to the partials. The partials are the contract, even
+    where they are not the derivative of the forward (a straight-through estimator is such an op).
     A partial's wrong shape is a ValueError and a wrong dtype a TypeError, and a call with another number of operands is
     a TypeError; each names the op and the operand.
 

@@ -208,8 +208,9 @@ class Var(Tensor):
     def __init__(self, data, dtype=None, name: str | None = None):
         super().__init__(data, dtype, name)
         if not is_floating(self.dtype):
-            raise TypeError(f"Var {'' if name is None else repr(name) + ' '}needs floating data, got {self.dtype}: "
-                            "only floating numbers can be differentiated. Write 3.0 for 3, or pass dtype=float")  # fmt: skip
+            called = "Var" if name is None else f"Var {name!r}"
+            raise TypeError(f"{called} needs floating data, got {self.dtype}: only floating numbers can be "
+                            "differentiated. Write 3.0 for 3, or pass dtype=float")  # fmt: skip
         self._role, self._sets = PATH, ()
 
     def set(self, value) -> None:

@@ -120,11 +120,11 @@ def markdown(thing) -> str:
 
 def numpy_functions() -> str:
     """The NumPy functions that work on Tensors."""
-    from autodiff.recording import _name
     from autodiff.rules import COMPOSED, RULES, VALUES
+    from autodiff.rules.hints import name_of
 
     def names(functions):
-        found = {_name(f) for f in functions if (getattr(f, "__module__", "") or "").startswith("numpy") or
+        found = {name_of(f) for f in functions if (getattr(f, "__module__", "") or "").startswith("numpy") or
                  type(f).__name__ == "ufunc"}  # fmt: skip
         return ", ".join(f"`{n}`" for n in sorted(found))
 

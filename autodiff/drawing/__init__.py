@@ -110,7 +110,9 @@ class Drawing(Digraph):
 
     def _headline(self) -> str:
         nodes, edges = len(self.graph.nodes), len(self.graph.edges)
-        roots = ", ".join(r.handle for r in self.graph.roots)
+        roots = ", ".join(r.handle for r in self.graph.roots[:5])
+        if len(self.graph.roots) > 5:
+            roots += f" and {len(self.graph.roots) - 5} more"
         return f"graph of {roots}: {nodes} node{'s' * (nodes != 1)}, {edges} edge{'s' * (edges != 1)}"
 
     def svg(self, listing: str = "") -> str:

@@ -14,7 +14,7 @@ NAMED = 6  # operations of a repetition that are named
 
 
 def folded(graph: Graph, largest: int) -> Graph:
-    """`graph` itself when it has at most `largest` nodes and not too many edges, else with one node for what is left out.
+    """`graph` itself when it has at most `largest` nodes and few enough edges, else with one node for what is left out.
 
     Of a repeated piece the first and the last repetition stay; if that is not enough, both ends of the graph.
     """
