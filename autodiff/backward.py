@@ -92,7 +92,7 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
             total = slots.get(t)
             if rule.into is not None and arrays and not detecting:
                 if t not in owned:
-                    total = slots[t] = np.zeros(t._shape, t._data.dtype) if total is None else total.copy()
+                    total = slots[t] = np.zeros(t._shape, t._data.dtype) if total is None else np.array(total)
                     owned.add(t)
                 rule.into(total, g, **params)
                 continue

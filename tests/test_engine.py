@@ -539,6 +539,13 @@ def test_a_store_keeps_no_graph_alive():
         store[ad.Var(1.0)]
 
 
+def test_an_index_into_a_0_d_tensor_that_has_a_share_already():
+    x = ad.Var(-2.0)
+    y = x * 1.0
+    assert (y[None] * 1 + y * 2).sum().backward()[x].item() == 3
+    assert (y * 2 + y[None] + y[...]).sum().backward()[x].item() == 4
+
+
 def test_reading_entries_one_by_one_costs_one_sum_and_not_one_array_a_read():
     x = ad.Var(np.ones(3000))
     total = x[0]
