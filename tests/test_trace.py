@@ -101,7 +101,7 @@ SMALL = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0])
 UNARY = [np.tanh, np.square, np.negative, np.floor, np.exp, lambda a: a * 0, lambda a: a.detach(), lambda a: a + 0.5,
          lambda a: 2 - a, lambda a: a.sum(), lambda a: np.max(a, axis=-1, keepdims=True) if a.ndim else a,
          lambda a: a.max(), lambda a: a.reshape(-1), lambda a: a.astype("float32"), lambda a: a.astype(int),
-         lambda a: a[..., [0, 0, -1]] if a.ndim else a, lambda a: a[0] if a.ndim else a,
+         lambda a: a[..., [0, 0, -1]] if a.ndim else a[None], lambda a: a[0] if a.ndim else a[...],
          lambda a: np.sign(a) * a]  # fmt: skip
 BINARY = [np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.hypot, lambda a, b: np.where(a > 0, a, b),
           lambda a, b: np.concatenate([a.reshape(-1), b.reshape(-1)])]  # fmt: skip
