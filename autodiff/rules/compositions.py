@@ -71,12 +71,16 @@ def _each(function, arrays):
 
 @composed(np.array_split)
 def array_split(a, indices_or_sections, axis=0):
-    """Slices; the cuts come from NumPy's own function on the positions."""
+    """Slices; the cuts into equal parts come from NumPy's own function on the positions."""
     (axis,) = axes_of(axis, len(a.shape))
-    parts = np.array_split(np.arange(a.shape[axis]), indices_or_sections)
-    starts = np.cumsum([0] + [len(p) for p in parts])
+    n = a.shape[axis]
+    if np.ndim(indices_or_sections) == 0:
+        lengths = [len(part) for part in np.array_split(np.arange(n), indices_or_sections)]
+        cuts = [0, *np.cumsum(lengths).tolist()]
+    else:
+        cuts = [0, *(int(i) for i in indices_or_sections), n]
     before = (slice(None),) * axis
-    return [a[before + (slice(int(i), int(i) + len(p)),)] for i, p in zip(starts, parts)]
+    return [a[(*before, slice(start, stop))] for start, stop in zip(cuts, cuts[1:])]
 
 
 @composed(np.split)
@@ -208,7 +212,10 @@ def choose(a, choices, out=None, mode="raise"):
 def piecewise(x, condlist, funclist, *args, **kw):
     """Each function gets the entries where its condition holds; the last condition that holds counts."""
     x = as_array(x)
-    if isinstance(condlist, np.ndarray) and condlist.ndim == len(x.shape) or isinstance(condlist[0], (bool, np.bool_)):
+    if not x.shape:
+        conditions = np.reshape(np.asarray(condlist, bool), (-1, 1))
+        return np.reshape(np.piecewise(np.reshape(x, (1,)), list(conditions), funclist, *args, **kw), ())
+    if not isinstance(condlist[0], (list, np.ndarray)):
         condlist = [condlist]
     conditions = [np.broadcast_to(np.asarray(c, bool), x.shape) for c in condlist]
     if len(funclist) == len(conditions) + 1:

@@ -151,12 +151,23 @@ def _first(won, axis):
     return np.moveaxis(flat.reshape(last.shape), range(-len(axes), 0), axes) if axes else flat[..., 0]
 
 
+def divisible(a):
+    """Whether a product may be divided by its factors `a`: none is 0.
+
+    Where the quotient will be differentiated (`a` is no array), none may be small beside the others either: the terms
+    of its derivative, each that much larger, would cancel and leave nothing but rounding errors.
+    """
+    if isinstance(a, np.ndarray) or not a.size:
+        return np.all(a != 0)
+    return np.all(abs(a) > 1e-4 * np.max(abs(a)))
+
+
 def others(y, a, axis):
     """For each entry of `a`, the product of all the other entries that its result multiplies."""
     axes = axes_of(axis, len(a.shape))
     if not axes:
         return np.ones(a.shape, a.dtype)
-    if np.all(a != 0):
+    if divisible(a):
         keep = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
         return np.reshape(y, keep) / a
     flat = merged(a, axes)
@@ -193,7 +204,7 @@ def cumprod_slope(g, y, a, axis):
     """The cotangent of the input of a cumulative product; right with zeros too, where dividing by them is not."""
     if axis is None:
         return np.reshape(cumprod_slope(g, y, np.reshape(a, -1), 0), a.shape)
-    if np.all(a != 0):
+    if divisible(a):
         return np.flip(np.cumsum(np.flip(g * y, axis), axis), axis) / a
     g, a = np.moveaxis(g, axis, 0), np.moveaxis(a, axis, 0)
     s = g[-1]

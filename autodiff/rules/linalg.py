@@ -357,9 +357,10 @@ def tensorsolve(a, b, axes=None):
 
 def cofactors(y, a):
     """The matrix of cofactors of `a`, whose determinant is `y`; right for singular matrices too."""
-    scale = np.prod(np.linalg.norm(a, axis=-1), axis=-1)
-    if np.all(abs(y) > 1e-8 * scale):
-        return np.expand_dims(y, (-2, -1)) * np.linalg.inv(a).mT
+    if np.all(y != 0):
+        inverse = np.linalg.inv(a)
+        if np.all(np.linalg.norm(a, 1, (-2, -1)) * np.linalg.norm(inverse, 1, (-2, -1)) < 1e8):
+            return np.expand_dims(y, (-2, -1)) * inverse.mT
     return cofactors_of_singular(a)
 
 
