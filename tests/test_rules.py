@@ -121,6 +121,42 @@ def test_second_derivative_matches_differences_of_the_first(case):
     assert_close(got, expected, 1e-6, "second derivative")
 
 
+ONE_OF_EACH = list({c.function: c for c in reversed(CASES)}.values())
+one_of_each = pytest.mark.parametrize("case", ONE_OF_EACH, ids=[c.name for c in ONE_OF_EACH])
+
+
+@one_of_each
+def test_third_derivative_matches_differences_of_the_second(case):
+    arrays = operands_of(case)
+    cotangents = cotangents_of(case, arrays)
+    rng = np.random.default_rng(13)
+    directions = [[rng.standard_normal(a.shape) for a in arrays] for _ in range(2)]
+
+    def along(grads, i):
+        return sum((g * d).sum() for g, d in zip(grads, directions[i]))
+
+    def curvature(xs, detach="all"):
+        tensors = [ad.Var(x) for x in xs]
+        slope = along(gradients(case, tensors, cotangents, "none"), 0)
+        store = slope.backward(wrt=tensors, detach=detach)
+        return tensors, along([store.get(t, ad.Tensor(np.zeros(t.shape))) for t in tensors], 1)
+
+    tensors, total = curvature(arrays, "none")
+    store = total.backward(wrt=tensors)
+    got = [store.get(t, np.zeros(t.shape)) for t in tensors]
+    expected = differences(lambda xs: curvature(xs)[1].item(), arrays)
+    assert_close(got, expected, 1e-5, "third derivative")
+
+
+@one_of_each
+def test_gradcheck_and_gradgradcheck_accept(case):
+    arrays = tuple(operands_of(case))
+    f = lambda *xs: tuple(outputs_of(plain(case, xs)))
+    assert ad.gradcheck(f, arrays)
+    if case.second:
+        assert ad.gradgradcheck(f, arrays)
+
+
 @cases
 def test_gradients_are_the_same_as_tensors(case):
     arrays = operands_of(case)
@@ -129,18 +165,6 @@ def test_gradients_are_the_same_as_tensors(case):
     got = gradients(case, [ad.Var(a) for a in arrays], cotangents, "none")
     assert_close(got, [g.data for g in expected], 1e-12, "rule run on Tensors")
     assert [g.dtype for g in got] == [g.dtype for g in expected]
-
-
-ONE_OF_EACH = list({c.function: c for c in reversed(CASES)}.values())
-
-
-@pytest.mark.parametrize("case", ONE_OF_EACH, ids=[c.name for c in ONE_OF_EACH])
-def test_gradcheck_and_gradgradcheck_accept(case):
-    arrays = tuple(operands_of(case))
-    f = lambda *xs: tuple(outputs_of(plain(case, xs)))
-    assert ad.gradcheck(f, arrays)
-    if case.second:
-        assert ad.gradgradcheck(f, arrays)
 
 
 # The forward is NumPy's
@@ -273,6 +297,21 @@ def test_zero_d_operands_give_zero_d_gradients(case):
         if isinstance(t, ad.Var) and w in expected:
             assert grads[t].shape == ()
             assert grads[t].item() == pytest.approx(expected[w].data[at], rel=1e-12)
+
+
+@elementwise
+def test_strong_zero_drops_what_a_zero_cotangent_meets_and_nothing_else(case):
+    arrays = operands_of(case)
+    (cotangent,) = cotangents_of(case, arrays)[:1]
+    cotangent[::2] = 0
+    for detach in ("all", "none"):
+        tensors = [ad.Var(a) for a in arrays]
+        y = outputs_of(plain(case, tensors))[0]
+        usual, strong = (y.backward(cotangent, wrt=tensors, detach=detach, strong_zero=s) for s in (False, True))
+        for t in tensors:
+            if t in usual:
+                assert np.array_equal(strong[t].data, usual[t].data)
+                assert not np.any(strong[t].data[::2])
 
 
 @elementwise

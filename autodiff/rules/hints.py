@@ -6,8 +6,9 @@ from .rule import COMPOSED, RULES, VALUES
 
 INSTEAD = {
     "values never change: build the result with np.where, np.concatenate or ad.scatter": (
-        "put place putmask copyto put_along_axis fill_diagonal"
+        "put place putmask put_along_axis fill_diagonal"
     ),
+    "values never change: np.broadcast_to fills a shape with one value, np.where chooses entries": "copyto",
     "complex numbers are out of scope; np.convolve does convolutions": "fft",
     "complex numbers are out of scope; np.linalg.eigh takes symmetric matrices": "eig eigvals",
     "complex numbers are out of scope; np.sort sorts real numbers": "sort_complex",

@@ -357,6 +357,8 @@ def tensorsolve(a, b, axes=None):
 
 def cofactors(y, a):
     """The matrix of cofactors of `a`, whose determinant is `y`; right for singular matrices too."""
+    if a.shape[-1] < 2:
+        return np.ones_like(a)
     if np.all(y != 0):
         inverse = np.linalg.inv(a)
         if np.all(np.linalg.norm(a, 1, (-2, -1)) * np.linalg.norm(inverse, 1, (-2, -1)) < 1e8):

@@ -353,8 +353,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     if n == 1:
         inside = np.broadcast_to(fp[0], x.shape)
     else:
-        i = np.clip(np.searchsorted(xp, x, "right") - 1, 0, n - 2)
-        i = np.asarray(i.data if hasattr(i, "tracked") else i)
+        i = np.clip(np.asarray(np.searchsorted(xp, x, "right")) - 1, 0, n - 2)
         start, base = xp[i], fp[i]
         slope = (fp[i + 1] - base) / (xp[i + 1] - start)
         inside = slope * (x - start) + base
