@@ -190,6 +190,18 @@ def test_forward_is_numpys(case, dtype):
             np.testing.assert_allclose(g.data, e, rtol=40 * np.finfo(dtype).eps, atol=40 * np.finfo(dtype).eps)
 
 
+@one_of_each
+def test_constants_and_no_grad_record_nothing(case):
+    arrays = operands_of(case)
+    with ad.no_grad():
+        silent = outputs_of(plain(case, [ad.Var(a) for a in arrays]))
+    constant = outputs_of(plain(case, [ad.Tensor(a) for a in arrays]))
+    for y, z, expected in zip(silent, constant, outputs_of(plain(case, arrays))):
+        assert isinstance(z, ad.Tensor) and not z.tracked and not y.tracked
+        assert np.array_equal(y.data, z.data)
+        np.testing.assert_allclose(z.data, expected, rtol=1e-12, atol=1e-13)
+
+
 @cases
 def test_float32_gives_float32_gradients(case):
     arrays = operands_of(case, "float32")
@@ -198,6 +210,9 @@ def test_float32_gives_float32_gradients(case):
         cotangents = [cotangents[0].astype(np.asarray(outputs_of(plain(case, arrays))[0]).dtype)]
     got = gradients(case, [ad.Var(a) for a in arrays], cotangents)
     assert [g.dtype for g in got] == [np.dtype("float32")] * len(arrays)
+    kept = gradients(case, [ad.Var(a) for a in arrays], cotangents, "none")
+    assert [g.dtype for g in kept] == [np.dtype("float32")] * len(arrays)
+    assert_close(kept, [g.data for g in got], 1e-5, "float32, rule run on Tensors")
     double = [a.astype(float) for a in arrays]
     expected = gradients(case, [ad.Var(a) for a in double], [c.astype(float) for c in cotangents])
     assert_close(got, [g.data for g in expected], 1e-3, "float32")

@@ -189,6 +189,8 @@ def matrix_power(a, n):
         return np.linalg.matrix_power(np.linalg.inv(a), -n)
     if n == 0:
         return np.where(True, np.eye(a.shape[-1], dtype=a.dtype), a)  # keeps the slot of `a`, with zeros
+    if n == 1:
+        return np.copy(a)
     if n == 3:  # as NumPy multiplies
         return np.matmul(np.matmul(a, a), a)
     result = None
