@@ -28,7 +28,7 @@ __all__ = [
     "value_and_grad", "vjp",
 ]  # fmt: skip
 
-_LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets"}  # name -> the module it comes from
+_LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets", "labs": "labs"}  # name -> where it comes from
 
 
 def __getattr__(name):
@@ -37,4 +37,5 @@ def __getattr__(name):
         raise AttributeError(f"module 'autodiff' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    module = import_module(f".{_LATER[name]}", __name__)
+    return module if name == "labs" else getattr(module, name)

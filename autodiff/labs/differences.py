@@ -1,0 +1,270 @@
+"""Finite differences: how far off they are at each step, and why there is a best one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..drawing.text import clean, number, summary
+from ..recording import no_grad
+from ..tensor import Tensor, Var
+from .lab import Lab, Shown, Table, Text, choice, slider
+from .plot import Plot
+from .ties import entry_names
+
+EXPONENTS = [k / 4 for k in range(0, -65, -1)]  # four steps a decade, from 1 to 1e-16
+STEPS = [10.0**k for k in EXPONENTS]
+DTYPES, SCHEMES = ("float64", "float32"), ("central", "one-sided")
+ORDER = {"central": 2, "one-sided": 1}
+MOST_ENTRIES = 64
+LEAST = 1e-18  # an error of 0 is drawn here
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The error of the differences at each step: the largest over the entries; NaN where `f` is not finite.
+
+    `best`: the index of the step with the smallest error. `rounding`: what rounding alone costs at each step, about
+    eps·|f|/h. `truncation`: C·h² or C·h, with C from the largest steps; zeros where the differences are exact.
+    """
+
+    steps: np.ndarray
+    errors: np.ndarray
+    numeric: np.ndarray
+    best: int
+    rounding: np.ndarray
+    truncation: np.ndarray
+
+    def branch(self, i: int) -> str:
+        """What the error at this step is made of: "truncation", "rounding" or "both"."""
+        r, t = self.rounding[i], self.truncation[i]
+        return "truncation" if t > 4 * r else "rounding" if r > 4 * t else "both"
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The gradient by the engine in float64, one row for all entries, and a curve for each (dtype, scheme)."""
+
+    analytic: np.ndarray
+    value: float
+    names: list
+    curves: dict
+
+
+def numeric_gradient(f, arrays, h: float, scheme: str = "central") -> np.ndarray:
+    """All partial derivatives of the sum of the entries of `f` by differences at step `h`, in the arrays' own dtype.
+
+    >>> numeric_gradient(lambda x: x * x * x, [np.array(2.0)], 0.5), numeric_gradient(lambda x: x * x * x,
+    ...     [np.array(2.0)], 0.5, "one-sided")
+    (array([12.25]), array([15.25]))
+    """
+    found = []
+    with np.errstate(all="ignore"):
+        here = _value(f, arrays) if scheme == "one-sided" else None
+        for k, a in enumerate(arrays):
+            for i in range(a.size):
+                moved = []
+                for sign in (1, -1) if here is None else (1,):
+                    b = a.copy()
+                    b.reshape(-1)[i] += a.dtype.type(sign * h)
+                    moved.append(_value(f, [*arrays[:k], b, *arrays[k + 1 :]]))
+                difference = (moved[0] - moved[1]) / (2 * h) if here is None else (moved[0] - here) / h
+                found.append(difference)
+    return np.array(found)
+
+
+def _value(f, arrays) -> float:
+    with no_grad():
+        y = f(*map(Tensor, arrays))
+    values = y.data if isinstance(y, Tensor) else np.asarray(y)
+    return float(np.sum(values, dtype=values.dtype))
+
+
+def study(f, *inputs, steps=STEPS) -> Differences:
+    """The error of finite differences against the engine's gradient, at each step, dtype and scheme.
+
+    >>> made = study(np.exp, 1.0)
+    >>> curve = made.curves["float64", "central"]
+    >>> bool(1e-6 < curve.steps[curve.best] < 1e-4), bool(curve.errors[curve.best] < 1e-9)
+    (True, True)
+    """
+    arrays = [np.array(a, np.float64) for a in inputs]
+    total = sum(a.size for a in arrays)
+    if not 1 <= total <= MOST_ENTRIES:
+        raise ValueError(f"this lab takes one to {MOST_ENTRIES} entries in all, got {total}")
+    variables = [Var(a) for a in arrays]
+    root = f(*variables)
+    if not isinstance(root, Tensor):
+        raise TypeError(f"the function must return a Tensor, got {type(root).__name__}: {clean(root)}")
+    grads = root.backward(wrt=variables)
+    analytic = np.concatenate([(grads[v].data if v in grads else np.zeros(v.shape)).ravel() for v in variables])
+    value = float(np.sum(root.data))
+    curves = {(dtype, scheme): _curve(f, arrays, dtype, scheme, analytic, np.array(steps), value)
+              for dtype in DTYPES for scheme in SCHEMES}  # fmt: skip
+    return Differences(analytic, value, entry_names(f, [a.shape for a in arrays]), curves)
+
+
+def _curve(f, arrays, dtype, scheme, analytic, steps, value) -> Curve:
+    cast = [a.astype(dtype) for a in arrays]
+    numeric = np.array([numeric_gradient(f, cast, h, scheme) for h in steps])
+    with np.errstate(all="ignore"):
+        errors = np.abs(numeric - analytic).max(axis=1)
+    errors[~np.isfinite(errors)] = np.nan
+    if np.isnan(errors).all():
+        raise ValueError(f"the function is not finite near the inputs, in {dtype}")
+    eps = float(np.finfo(dtype).eps)
+    # The value is rounded, and so is the place where it is taken.
+    lost = eps * (abs(value) + float(np.max(np.abs(analytic) * np.abs(np.concatenate([a.ravel() for a in arrays])))))
+    rounding = lost / steps if scheme == "one-sided" else lost / (2 * steps)
+    order = ORDER[scheme]
+    with np.errstate(all="ignore"):
+        ratios = errors / steps**order
+    clear = np.isfinite(ratios) & (errors > 20 * rounding) & (steps <= 0.1)
+    truncation = np.median(ratios[clear][:6]) * steps**order if clear.sum() >= 3 else np.zeros_like(steps)
+    return Curve(steps, errors, numeric, int(np.nanargmin(errors)), rounding, truncation)
+
+
+class DifferencesLab(Lab):
+    """The error against the step, for both dtypes and both schemes; a slider moves the step."""
+
+    title = "Finite differences: which step?"
+
+    def __init__(self, f, inputs, step):
+        self._made = study(f, *inputs)
+        super().__init__(dtype="float64", scheme="central", step=step)
+
+    def _compute(self, values):
+        for name, allowed in (("dtype", DTYPES), ("scheme", SCHEMES)):
+            if values[name] not in allowed:
+                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {clean(repr(values[name]))}")
+        step = float(values["step"])
+        if not STEPS[-1] <= step <= STEPS[0]:
+            raise ValueError(f"the step must lie between {STEPS[-1]:.0e} and {STEPS[0]:g}, got {step:g}")
+        return self._made
+
+    @property
+    def curve(self) -> Curve:
+        """The curve of the chosen dtype and scheme."""
+        return self.result.curves[self.values["dtype"], self.values["scheme"]]
+
+    @property
+    def index(self) -> int:
+        """Which of the curve's steps is the nearest to the chosen one."""
+        return int(np.argmin(np.abs(np.log10(self.curve.steps) - math.log10(self.values["step"]))))
+
+    def _controls(self):
+        steps = self.curve.steps[::-1]
+        return [
+            choice("dtype", "Numbers", DTYPES, self.values["dtype"]),
+            choice("scheme", "Differences", SCHEMES, self.values["scheme"]),
+            slider("step", "Step h", [_step(h) for h in steps], len(steps) - 1 - self.index),
+        ]
+
+    def _read(self, name, shown):
+        return float(self.curve.steps[::-1][shown]) if name == "step" else shown
+
+    def _summary(self):
+        c, i = self.curve, self.index
+        if not math.isfinite(c.errors[i]):
+            return f"At step {_step(c.steps[i])} the function is not finite."
+        why = {"truncation": "most of it truncation: the step is too large",
+               "rounding": "most of it rounding: the step is too small",
+               "both": "truncation and rounding are about equal"}[c.branch(i)]  # fmt: skip
+        best = "This is the best step. " if i == c.best else ""
+        here = f"{self.values['dtype']}, {self.values['scheme']}, step {_step(c.steps[i])}"
+        return (
+            f"{here}: error {_error(c.errors[i])}, {why}. {best}"
+            f"Smallest error: {_error(c.errors[c.best])} at step {_step(c.steps[c.best])}."
+        )
+
+    def _blocks(self):
+        c, i = self.curve, self.index
+        rows, current = [], None
+        for k in range(0, len(c.steps), 4):
+            at = i if k <= i < k + 4 and not i % 4 else k
+            if at == i:
+                current = len(rows)
+            cells = [_error(self.result.curves[d, s].errors[at]) for d in DTYPES for s in SCHEMES]
+            rows.append((_step(c.steps[at]), *cells))
+        header = ("step", *(f"{d} {s}" for d in DTYPES for s in SCHEMES))
+        return [
+            Text(self._summary(), strong=True),
+            Shown(self._picture()),
+            Table(f"Largest error over {len(self.result.analytic)} entries, by step", header, rows, current),
+            Text(self._slopes()),
+        ]
+
+    def _slopes(self) -> str:
+        c, i, made = self.curve, self.index, self.result
+        analytic = f"Gradient by the engine: {summary(made.analytic)}."
+        if len(made.analytic) == 1 and math.isfinite(c.errors[i]):
+            relative = max(c.errors[i], 1e-12) / max(abs(made.analytic[0]), 1e-12)
+            digits = 2 + max(0, min(8, math.floor(-math.log10(relative))))
+            return f"{analytic} By differences at this step: {c.numeric[i][0]:.{digits}g}."
+        return analytic
+
+    def _picture(self) -> Plot:
+        dtype, scheme = self.values["dtype"], self.values["scheme"]
+        c, i = self.curve, self.index
+        compared = next(d for d in DTYPES if d != dtype)
+        other = self.result.curves[compared, scheme]
+        drawn = [e for curve in (c, other) for e in curve.errors if math.isfinite(e)]
+        low, high = max(LEAST, min(e for e in [*drawn, 1.0] if e > 0) / 5), max([*drawn, 10 * LEAST]) * 5
+        label = (
+            f"Error against step on logarithmic axes, {dtype}, {scheme}: a V with its lowest point at step "
+            f"{_step(c.steps[c.best])}, error {_error(c.errors[c.best])}; the chosen step {_step(c.steps[i])} has "
+            f"error {_error(c.errors[i])}"
+        )
+        p = Plot(label, f"Error of {scheme} differences", (STEPS[-1] / 1.5, STEPS[0] * 1.5), (low, high), "step h",
+                 "largest error", log="xy", width=640, height=380)  # fmt: skip
+        lift = lambda e: e if not math.isfinite(e) else min(max(e, low), high)
+        for line in (c.rounding, c.truncation):
+            inside = [(h, e) for h, e in zip(c.steps, line) if low <= e <= high]
+            p.line(inside, "ad-thin")
+        p.line([(h, lift(e)) for h, e in zip(other.steps, other.errors)], "ad-soft")
+        p.line([(h, lift(e)) for h, e in zip(c.steps, c.errors)], "ad-ink")
+        for h, e in zip(c.steps[::2], c.errors[::2]):
+            if math.isfinite(e):
+                p.point(h, lift(e))
+        far = next((k for k in range(len(other.steps) - 1, -1, -1) if math.isfinite(other.errors[k])), 0)
+        p.note(other.steps[far], lift(other.errors[far]), f"{compared} (dashed)", dy=-12, quiet=True)
+        p.upright(c.steps[c.best], f"best step {_step(c.steps[c.best])}")
+        best = float(c.steps[c.best])
+        p.note(math.sqrt(best * STEPS[-1]), low, "rounding: ~ 1/h", dx=0, dy=-8, anchor="middle")
+        if c.truncation.any() and best < 0.1:
+            power = "h²" if scheme == "central" else "h"
+            p.note(math.sqrt(best), low, f"truncation: ~ {power}", dx=0, dy=-8, anchor="middle")
+        if math.isfinite(c.errors[i]):
+            p.point(c.steps[i], lift(c.errors[i]), "diamond")
+            said = f"h = {_step(c.steps[i])}, error {_error(c.errors[i])}"
+            p.note(c.steps[i], lift(c.errors[i]), said, dy=-14, bold=True)
+        return p
+
+
+def differences(f, *inputs, step: float = 1e-6) -> DifferencesLab:
+    """A lab on finite differences: their error against the step, in float32 and float64, central and one-sided.
+
+    `f`: a function of as many arrays as there are `inputs`, up to 64 entries in all; of several results the sum counts.
+    The error is the largest over all entries, against the engine's gradient in float64. What `f` raises is raised.
+
+    >>> from autodiff import labs
+    >>> lab = labs.differences(np.exp, 1.0)
+    >>> lab.set(dtype="float32", scheme="one-sided", step=1e-8)
+    >>> lab.curve.branch(lab.index)
+    'rounding'
+    """
+    if not inputs:
+        raise TypeError("differences takes a function and at least one input: labs.differences(np.exp, 1.0)")
+    return DifferencesLab(f, inputs, step)
+
+
+def _step(h: float) -> str:
+    return number(h) if h in (1.0, 0.1, 0.01) else f"{h:.1e}".replace(".0e", "e").replace("e-0", "e-")
+
+
+def _error(e: float) -> str:
+    if not math.isfinite(e):
+        return "not finite"
+    return "0" if e == 0 else f"{e:.0e}".replace("e-0", "e-").replace("e+0", "e+").replace("e+0", "")

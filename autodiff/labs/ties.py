@@ -1,0 +1,483 @@
+"""Ties and kinks: what three conventions say the gradient is, and which of their answers are subgradients."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..drawing.text import clean, number, summary
+from ..graph import Node
+from ..rules import RULES, Rule
+from ..rules.nn import relu
+from ..tensor import Tensor, Var
+from .lab import Lab, Shown, Table, Text, choice, slider
+from .plot import Plot, span
+from .rebuilt import rebuilt
+
+CONVENTIONS = ("split", "each", "first")
+MARKERS = {"split": "circle", "each": "square", "first": "triangle", "engine": "diamond"}
+REACH = 1e-6  # how far away, relative to the entries, nearby slopes are looked up
+CLOSE = 1e-4  # slopes nearer than this are one slope
+DIRECTIONS = 60  # at random, the same in every run
+MOST_ENTRIES = 64
+
+EXTREMA = {np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin}
+PAIRS = {np.maximum, np.minimum, np.fmax, np.fmin}
+# At a tie, the shares of the first and of the second operand.
+SHARES = {"split": (0.5, 0.5), "each": (1.0, 1.0), "first": (1.0, 0.0)}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The gradient by one convention: one array for each input. `valid`: whether it is a subgradient, and `why`."""
+
+    convention: str
+    grads: tuple
+    valid: bool
+    why: str
+
+    @property
+    def flat(self) -> np.ndarray:
+        """All entries in one row."""
+        return np.concatenate([g.ravel() for g in self.grads])
+
+
+@dataclass(frozen=True)
+class Ties:
+    """The value, the answer of each convention, and `nearby`: the different slopes at points close by, one a row."""
+
+    value: float
+    answers: tuple
+    nearby: np.ndarray
+
+    def __getitem__(self, convention: str) -> Answer:
+        return next(a for a in self.answers if a.convention == convention)
+
+    @property
+    def tied(self) -> bool:
+        """Whether the slope depends on which side one looks from."""
+        return len(self.nearby) > 1
+
+    @property
+    def open(self) -> list[int]:
+        """The entries whose slope is not settled."""
+        return [int(i) for i in np.flatnonzero(np.ptp(self.nearby, axis=0) > CLOSE * _size(self.nearby))]
+
+
+def compare(f, *inputs) -> Ties:
+    """The gradient of the sum of the entries of `f` under each convention, and which of them are subgradients.
+
+    An extremum shares its gradient among tied entries: evenly ("split"), all of it to each ("each") or to the "first".
+    relu(x) counts as maximum(x, 0), abs(x) as maximum(x, -x), clip as a maximum and a minimum. A subgradient is a mean
+    of the slopes at points nearby (Clarke, https://doi.org/10.1137/1.9781611971309). "engine" is what autodiff returns.
+
+    >>> made = compare(lambda x: x.max(), [1.0, 3.0, 3.0])
+    >>> [(a.convention, a.grads[0].tolist(), a.valid) for a in made.answers[:3]]
+    [('split', [0.0, 0.5, 0.5], True), ('each', [0.0, 1.0, 1.0], False), ('first', [0.0, 1.0, 0.0], True)]
+    """
+    arrays = [np.array(a, float) for a in inputs]
+    at, shapes = np.concatenate([a.ravel() for a in arrays]), [a.shape for a in arrays]
+    variables, root = _recorded(f, arrays)
+    found = {}
+    for name in CONVENTIONS:
+        copies = rebuilt(root, lambda node: _rule_under(name, node))
+        found[name] = _gradient(copies[root], variables)
+    found["engine"] = _gradient(root, variables)
+    slope = lambda x: np.concatenate([g.ravel() for g in _slope(f, _split(x, shapes))])
+    nearby = _nearby(slope, at)
+    answers = []
+    for name, grads in found.items():
+        flat = np.concatenate([g.ravel() for g in grads])
+        nearby, valid = _inside(slope, at, nearby, flat)
+        answers.append((name, grads, flat, valid))
+    names = entry_names(f, shapes)
+    made = [Answer(name, grads, valid, _why(flat, valid, nearby, names)) for name, grads, flat, valid in answers]
+    return Ties(float(np.sum(root.data)), tuple(made), nearby)
+
+
+def _recorded(f, arrays):
+    variables = [Var(a) for a in arrays]
+    root = f(*variables)
+    if not isinstance(root, Tensor):
+        raise TypeError(f"the function must return a Tensor, got {type(root).__name__}: {clean(root)}")
+    if not root.tracked:
+        raise ValueError("the result does not depend on the inputs")
+    return variables, root
+
+
+def _gradient(root: Node, variables) -> tuple:
+    grads = root.backward(wrt=variables)
+    return tuple(np.asarray(grads[v].data) if v in grads else np.zeros(v.shape) for v in variables)
+
+
+def _slope(f, arrays) -> tuple:
+    variables, root = _recorded(f, arrays)
+    return _gradient(root, variables)
+
+
+def _split(flat, shapes) -> list:
+    ends = np.cumsum([math.prod(s) for s in shapes])[:-1]
+    return [part.reshape(s) for part, s in zip(np.split(flat, ends), shapes)]
+
+
+def _rule_under(convention: str, node: Node):
+    """The rule of `node`, if it has a tie in it, under this convention."""
+    rule, values, y = node._rule, node._values, node._array
+    if rule.forward in EXTREMA:
+        params = {k: v for k, v in node._params.items() if k not in ("saved", "ties")} | {"ties": convention}
+        return rule, {**params, "saved": rule.save(y, *values, **params)}
+    if rule.forward in PAIRS:
+        pairs = values
+    elif rule is RULES.get(relu):
+        pairs = (values[0], np.zeros_like(values[0]))
+    elif rule.forward in (np.absolute, np.fabs):
+        pairs = (values[0], -values[0])
+    else:
+        return None
+    a, b = pairs
+    first, second = (np.where(a == b, share, p == y) for share, p in zip(SHARES[convention], pairs))
+    if rule.forward in PAIRS:
+        partials = (lambda g, y, a, b, **_: g * first, lambda g, y, a, b, **_: g * second)
+    elif rule is RULES.get(relu):
+        partials = (lambda g, y, a: g * first,)
+    else:
+        partials = (lambda g, y, a: g * first - g * second,)
+    return Rule(rule.forward, partials, name=rule.name, elementwise=False), {}
+
+
+# The subdifferential
+
+
+def _nearby(slope, at) -> np.ndarray:
+    """The different slopes at points close to `at`, in directions that leave no tie."""
+    n, rng = len(at), np.random.default_rng(0)
+    directions = [*rng.standard_normal((DIRECTIONS, n))]
+    tilt = 1e-3 * rng.standard_normal(n)  # so that an axis direction leaves no tie among the other entries
+    directions += [s * e + tilt for e in np.eye(n) for s in (1, -1)]
+    return _merged([_slope_towards(slope, at, d) for d in directions])
+
+
+def _slope_towards(slope, at, direction) -> np.ndarray | None:
+    step = REACH * max(1.0, float(np.abs(at).max(initial=0.0)))
+    with np.errstate(all="ignore"):
+        found = slope(at + step * direction / (np.abs(direction).max() or 1.0))
+    return found if np.isfinite(found).all() else None
+
+
+def _merged(rows) -> np.ndarray:
+    """The rows without those that are nearly equal to an earlier one, in a fixed order."""
+    kept: list = []
+    for row in rows:
+        if row is not None and not any(np.abs(row - k).max() <= CLOSE * max(1.0, np.abs(k).max()) for k in kept):
+            kept.append(row)
+    if not kept:
+        raise ValueError("the function has no finite slope nearby")
+    return np.array(sorted(kept, key=lambda r: tuple(np.round(r, 3))))
+
+
+def _inside(slope, at, nearby, g):
+    """Whether `g` is a mean of nearby slopes; looks for further ones towards `g` until that is settled."""
+    if not np.isfinite(g).all():
+        return nearby, False
+    rng, size = np.random.default_rng(1), _size(nearby)
+    for _ in range(40):
+        gap = g - nearest_mean(nearby, g)
+        if np.abs(gap).max() <= 10 * CLOSE * size:
+            return nearby, True
+        tilt = 1e-3 * np.abs(gap).max() * rng.standard_normal(len(g))
+        more = _merged([*nearby, *(_slope_towards(slope, at, s * gap + tilt) for s in (1, -1))])
+        if len(more) == len(nearby):
+            return nearby, False
+        nearby = more
+    return nearby, False
+
+
+def _size(rows) -> float:
+    return max(1.0, float(np.abs(rows).max(initial=0.0)))
+
+
+def nearest_mean(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The weighted mean of `rows` that is nearest to `g`: weights >= 0 that sum to 1 (Lawson and Hanson's method).
+
+    >>> nearest_mean(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]))
+    array([0.5, 0.5])
+    """
+    heavy = 1e4 * _size(rows)  # keeps the sum of the weights at 1
+    a, b = np.vstack([rows.T, np.full(len(rows), heavy)]), np.append(g, heavy)
+    weights, active = np.zeros(len(rows)), np.zeros(len(rows), bool)
+    for _ in range(3 * len(rows)):
+        pull = a.T @ (b - a @ weights)
+        pull[active] = -np.inf
+        if pull.max() <= 1e-9 * heavy:
+            break
+        active[pull.argmax()] = True
+        while True:
+            trial = np.zeros(len(rows))
+            trial[active] = np.linalg.lstsq(a[:, active], b, rcond=None)[0]
+            out = active & (trial <= 0)
+            if not out.any():
+                break
+            part = (weights[out] / np.maximum(weights[out] - trial[out], 1e-300)).min()
+            weights = weights + part * (trial - weights)
+            active &= weights > 1e-14
+            if not active.any():
+                break
+        weights = trial
+    return (weights / (weights.sum() or 1.0)) @ rows
+
+
+def _why(g, valid, nearby, names) -> str:
+    if not np.isfinite(g).all():
+        return "not finite"
+    size = _size(nearby)
+    sums, low, high = nearby.sum(axis=1), nearby.min(axis=0), nearby.max(axis=0)
+    if len(nearby) == 1:
+        return "the only slope there is" if valid else f"the slope is {_row(nearby[0])}"
+    if len(g) > 1 and np.ptp(sums) <= CLOSE * size * len(g):
+        due, got = _tidy(sums[0]), _tidy(g.sum())
+        if valid:
+            return f"shares sum to {due}, as they must"
+        if abs(g.sum() - sums[0]) > CLOSE * size * len(g):
+            return f"shares sum to {got} instead of {due}"
+    for i in np.flatnonzero((g < low - 10 * CLOSE * size) | (g > high + 10 * CLOSE * size)):
+        return f"{names[i]}: {_tidy(g[i])} is not in [{_tidy(low[i])}, {_tidy(high[i])}]"
+    moving = np.flatnonzero(high - low > CLOSE * size)
+    if valid and len(moving) <= 3:
+        return "; ".join(f"{names[i]}: {_tidy(g[i])} is in [{_tidy(low[i])}, {_tidy(high[i])}]" for i in moving)
+    return "a mean of slopes nearby" if valid else "no mean of slopes nearby"
+
+
+def _called(answer: Answer) -> str:
+    return "autodiff" if answer.convention == "engine" else answer.convention
+
+
+def _tidy(x) -> str:
+    return number(round(float(x), 4) + 0.0)
+
+
+def _row(g) -> str:
+    return _tidy(g[0]) if len(g) == 1 else summary(np.round(g, 4) + 0.0)
+
+
+def entry_names(f, shapes) -> list[str]:
+    """What the entries of the inputs are called: x[1] of the parameter x, or a[1] of the first input."""
+    return [name if not shape else f"{name}[{', '.join(map(str, index))}]"
+            for name, shape in zip(input_names(f, len(shapes)), shapes) for index in np.ndindex(*shape)]  # fmt: skip
+
+
+def input_names(f, count: int) -> list[str]:
+    """The names of the function's first parameters; letters where it has none of its own."""
+    code = getattr(f, "__code__", None)  # NumPy's own functions have none, and name theirs differently in each version
+    found = [] if code is None else list(inspect.signature(f).parameters)[: code.co_argcount]
+    if len(found) >= count:
+        return found[:count]
+    return ["x"] if count == 1 else list("abcdefgh"[:count])
+
+
+# The lab
+
+
+class TiesLab(Lab):
+    """One entry moves over its ties; the conventions are compared at each place."""
+
+    title = "Ties and kinks: which answers are subgradients?"
+
+    def __init__(self, f, arrays):
+        self.f, self.start = f, arrays
+        self.shapes = [a.shape for a in arrays]
+        self.entries = entry_names(f, self.shapes)
+        flat = np.concatenate([a.ravel() for a in arrays])
+        if not 1 <= len(flat) <= MOST_ENTRIES:
+            raise ValueError(f"this lab takes one to {MOST_ENTRIES} entries in all, got {len(flat)}")
+        self._flat = flat
+        first = next(iter(compare(f, *arrays).open), 0)
+        super().__init__(entry=self.entries[first], value=float(flat[first]))
+
+    def set(self, **changes):
+        """Move controls; see `Lab.set`. Another entry starts from its own value."""
+        if "entry" in changes and "value" not in changes and changes["entry"] in self.entries:
+            changes["value"] = float(self._flat[self.entries.index(changes["entry"])])
+        super().set(**changes)
+
+    def _at(self, values) -> np.ndarray:
+        if values["entry"] not in self.entries:
+            raise ValueError(f"there is no entry {clean(values['entry'])!r}; there are {', '.join(self.entries)}")
+        x = self._flat.copy()
+        x[self.entries.index(values["entry"])] = float(values["value"])
+        return x
+
+    def _compute(self, values):
+        return compare(self.f, *_split(self._at(values), self.shapes))
+
+    def _stops(self, values) -> list[float]:
+        """The places of the slider: a grid around the entry's first value, and wherever it meets another entry."""
+        i = self.entries.index(values["entry"])
+        centre = float(self._flat[i])
+        others = [float(v) for v in np.delete(self._flat, i) if abs(v - centre) <= 1e3]
+        reach = max([2.0, *(1.25 * abs(v - centre) for v in others)])
+        low, high = centre - reach, centre + reach
+        grid = [centre + reach * k / 16 for k in range(-16, 17)]
+        found = {round(v, 10) for v in (*grid, *others, 0.0, 1.0, -1.0, float(values["value"]))}
+        return sorted(v + 0.0 for v in found if low <= v <= high or v == values["value"])
+
+    def _controls(self):
+        stops = self._stops(self.values)
+        name = self.values["entry"]
+        index = int(np.argmin([abs(s - self.values["value"]) for s in stops]))
+        moving = slider("value", f"Value of {name}", [number(s) for s in stops], index)
+        return [choice("entry", "Entry that moves", self.entries, name), moving] if len(self.entries) > 1 else [moving]
+
+    def _read(self, name, shown):
+        return self._stops(self.values)[shown] if name == "value" else shown
+
+    def _summary(self):
+        x = self._at(self.values)
+        parts = ", ".join(f"{n} = {summary(a)}" for n, a in
+                          zip(input_names(self.f, len(self.shapes)), _split(x, self.shapes)))  # fmt: skip
+        wrong = [a.convention for a in self.result.answers if not a.valid]
+        if not self.result.tied:
+            return f"At {parts} there is no tie: all slopes nearby are the same."
+        which = ", ".join(self.entries[i] for i in self.result.open[:6]) + (", …" if len(self.result.open) > 6 else "")
+        said = f"No subgradient: {', '.join(wrong)}." if wrong else "Every convention gives a subgradient."
+        return f"At {parts} there is a tie: the slope along {which} depends on the side. {said}"
+
+    def _blocks(self):
+        made, names = self.result, input_names(self.f, len(self.shapes))
+        rows = [
+            (_called(a), *(summary(np.round(g, 4) + 0.0) for g in a.grads), "valid" if a.valid else "NOT VALID", a.why)
+            for a in made.answers
+        ]
+        header = ("convention", *(f"gradient of {n}" for n in names), "subgradient?", "why")
+        return [
+            Text(self._summary(), strong=True),
+            Shown(self._curve()),
+            Shown(self._subdifferential()),
+            Table(f"The gradient under each convention; the value is {number(made.value)}", header, rows),
+        ]
+
+    def _groups(self, coordinates) -> list[tuple[str, tuple]]:
+        """Conventions that give the same point, together: (their names, the point)."""
+        groups: dict = {}
+        for a in self.result.answers:
+            point = tuple(round(float(a.flat[i]), 4) + 0.0 for i in coordinates)
+            groups.setdefault(point, []).append(a)
+        made = []
+        for point, members in groups.items():
+            made.append((", ".join(_called(a) + (" (not valid)" * (not a.valid)) for a in members), point, members[0]))
+        return made
+
+    def _curve(self) -> Plot:
+        """The value along the moving entry, and the slopes that the conventions give it."""
+        i = self.entries.index(self.values["entry"])
+        at, stops = self._at(self.values), self._stops(self.values)
+        grid = sorted({*stops, *np.linspace(stops[0], stops[-1], 41).tolist()})
+        with np.errstate(all="ignore"):
+            heights = [self._height(at, i, v) for v in grid]
+        here, top = float(at[i]), self.result.value
+        name = self.values["entry"]
+        label = f"The value against {name}, with the slope of each convention at {number(here)}"
+        p = Plot(label, f"Value along {name}", (grid[0], grid[-1]), span(heights, 0.12), name, "value")
+        p.line(list(zip(grid, heights)))
+        reach = (grid[-1] - grid[0]) / 5
+        for row, (_, (slope,), first) in enumerate(self._groups([i])):
+            if not math.isfinite(slope):
+                continue
+            p.line([(here - reach, top - slope * reach), (here + reach, top + slope * reach)], "ad-soft")
+            end = here + reach if row % 2 == 0 else here - reach
+            p.point(end, top + slope * (end - here), MARKERS[first.convention])
+            p.note(end, top + slope * (end - here), f"slope {_tidy(slope)}", dy=-10, anchor="middle")
+        p.point(here, top)
+        return p
+
+    def _height(self, at, i, v) -> float:
+        x = at.copy()
+        x[i] = v
+        try:
+            return float(np.sum(np.asarray(self.f(*map(Tensor, _split(x, self.shapes))).data)))
+        except (ArithmeticError, ValueError):
+            return math.nan
+
+    def _subdifferential(self) -> Plot:
+        """Where the answers lie, and the set of all valid ones."""
+        made, i = self.result, self.entries.index(self.values["entry"])
+        open_ = made.open
+        first = i if i in open_ or not open_ else open_[0]
+        rest = [k for k in open_ if k != first]
+        return self._plane(first, rest[0]) if rest else self._interval(first)
+
+    def _interval(self, i) -> Plot:
+        made, name = self.result, self.entries[i]
+        low, high = float(made.nearby[:, i].min()), float(made.nearby[:, i].max())
+        groups = [g for g in self._groups([i]) if math.isfinite(g[1][0])]
+        x = span([low, high, *(p[0] for _, p, _ in groups)], 0.35)
+        said = f"every slope in [{_tidy(low)}, {_tidy(high)}]" if high - low > CLOSE else f"{_tidy(low)} alone"
+        p = Plot(f"Valid slopes of {name}: {said}", f"Valid slopes of {name}: {said}", x, (0, len(groups) + 1),
+                 f"gradient of {name}", "")  # fmt: skip
+        if high - low > CLOSE:
+            p.area([(low, 0), (high, 0), (high, len(groups) + 1), (low, len(groups) + 1)])
+        else:
+            p.upright(low, look="ad-strong")
+        for row, (text, (slope,), first) in enumerate(groups):
+            p.point(slope, len(groups) - row, MARKERS[first.convention])
+            p.note(slope, len(groups) - row, text, dx=13)
+        return p
+
+    def _plane(self, i, j) -> Plot:
+        made = self.result
+        points = _hull(made.nearby[:, [i, j]])
+        groups = [g for g in self._groups([i, j]) if all(map(math.isfinite, g[1]))]
+        every = [*points, *(p for _, p, _ in groups)]
+        a, b = self.entries[i], self.entries[j]
+        shape = "segment" if len(points) == 2 else "area" if len(points) > 2 else "point"
+        more = "" if len(made.open) <= 2 else f", {len(made.open)} entries are open"
+        p = Plot(f"The valid gradients of {a} and {b} form a {shape} with corners "
+                 f"{', '.join(f'({_tidy(u)}, {_tidy(v)})' for u, v in points[:8])}", f"Valid gradients{more}",
+                 span([u for u, _ in every], 0.3), span([v for _, v in every], 0.3), f"gradient of {a}",
+                 f"gradient of {b}")  # fmt: skip
+        if len(points) > 2:
+            p.area(points)
+        else:
+            p.line(points, "ad-strong")
+        for text, (u, v), first in groups:
+            p.point(u, v, MARKERS[first.convention])
+            p.note(u, v, text, dx=13)
+        return p
+
+
+def _hull(points) -> list[tuple[float, float]]:
+    """The corners of the convex hull, anticlockwise (Andrew's monotone chain)."""
+    points = sorted({(round(float(x), 5), round(float(y), 5)) for x, y in points})
+    if len(points) < 3:
+        return points
+
+    def half(points):
+        chain: list = []
+        for x, y in points:
+            while len(chain) > 1:
+                (ax, ay), (bx, by) = chain[-2:]
+                if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 1e-9:
+                    break
+                chain.pop()
+            chain.append((x, y))
+        return chain[:-1]
+
+    return half(points) + half(points[::-1])
+
+
+def ties(f, *inputs) -> TiesLab:
+    """A lab on ties and kinks: three conventions side by side, which of them are valid, and the set of valid answers.
+
+    `f`: a function of as many arrays as there are `inputs`, up to 64 entries in all; of several results the sum counts.
+    A slider moves one entry over its ties. What `f` raises is raised.
+
+    >>> from autodiff import labs
+    >>> lab = labs.ties(lambda x: x.max(), [1.0, 3.0, 3.0])
+    >>> lab.result["each"].valid, lab.result["each"].why
+    (False, 'shares sum to 2 instead of 1')
+    """
+    if not inputs:
+        raise TypeError("ties takes a function and at least one input: labs.ties(lambda x: x.max(), [1.0, 3.0, 3.0])")
+    return TiesLab(f, [np.array(a, float) for a in inputs])

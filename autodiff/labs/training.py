@@ -1,0 +1,377 @@
+"""Training: a loss goes down live, and can be stopped; the same settings and seed give the same run."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+import threading
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..drawing.text import clean, number
+from ..optim import SGD, AdamW
+from ..recording import no_grad
+from ..rules.nn import softplus
+from ..tensor import Tensor, Var
+from .lab import LONGEST, Lab, Progress, Shown, Table, Text, button, choice, slider
+from .plot import Plot
+
+RATES = [m * 10.0**k for k in range(-4, 2) for m in (1, 2, 5)]
+EPOCHS = [1, 2, 3, 5, 10, 15, 20, 30, 50, 100, 200, 500, 1000]
+OPTIMISERS = {"SGD": SGD, "AdamW": AdamW}
+SECONDS_BETWEEN_VIEWS = 0.1
+DIVERGED = 1e12
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained: `loss(*arrays)` of a batch, the Vars in it, the `data` (arrays with one row for each example).
+
+    `score(*arrays)`: a number between 0 and 1 for the whole data, such as the accuracy, or None.
+    """
+
+    name: str
+    loss: object
+    params: tuple
+    data: tuple
+    score: object = None
+    start: tuple = field(default=(), repr=False)
+
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        return len(self.data[0])
+
+
+@dataclass(frozen=True)
+class History:
+    """A run: `losses` of the whole data, before the first epoch and after each; the settings; how it `ended`.
+
+    `ended`: "done", "stopped", "diverged", or "running". `steps`: updates made. `score`: at the end, or None.
+    """
+
+    settings: dict
+    losses: tuple
+    steps: int = 0
+    ended: str = "running"
+    score: float | None = None
+
+    @property
+    def epochs(self) -> int:
+        """Epochs finished."""
+        return len(self.losses) - 1
+
+
+def classifier(seed: int = 0) -> Task:
+    """Two half-moons that interlock, 200 points, and a network with one layer of 8 tanh units: 33 parameters."""
+    rng = np.random.default_rng(seed)
+    angle = np.pi * rng.random(200)
+    y = np.arange(200) % 2
+    x = np.stack([np.cos(angle), np.sin(angle)], axis=1) * (1 - 2 * y[:, None]) + y[:, None] * np.array([1.0, 0.5])
+    x = x + 0.15 * rng.standard_normal((200, 2))
+    w1, b1 = Var(rng.standard_normal((2, 8)), name="W1"), Var(np.zeros(8), name="b1")
+    w2, b2 = Var(rng.standard_normal(8) / 3, name="w2"), Var(0.0, name="b2")
+    logit = lambda x: np.tanh(x @ w1 + b1) @ w2 + b2
+    loss = lambda x, y: (softplus(logit(x)) - y * logit(x)).mean()
+    score = lambda x, y: np.mean((logit(x).data > 0) == (y > 0.5))
+    return Task("two half-moons", loss, (w1, b1, w2, b2), (x, y.astype(float)), score)
+
+
+def regression(seed: int = 0) -> Task:
+    """64 noisy points of the line y = 2x - 1, and two parameters."""
+    rng = np.random.default_rng(seed)
+    x = np.linspace(-1, 1, 64)
+    y = 2 * x - 1 + 0.2 * rng.standard_normal(64)
+    w, b = Var(0.0, name="w"), Var(0.0, name="b")
+    return Task("a line", lambda x, y: ((x * w + b - y) ** 2).mean(), (w, b), (x, y))
+
+
+def train(task: Task, *, lr=0.5, batch=20, epochs=30, optimiser="SGD", seed=0, stop=lambda: False,
+          tell=lambda history: None) -> History:  # fmt: skip
+    """Train from the task's first values on; the batches of each epoch are drawn with `seed`.
+
+    `stop()` is asked before each step, and KeyboardInterrupt stops too: what was reached by then is kept.
+    `tell(history)` is called after each epoch. A loss that is not finite, or above 10¹², ends the run.
+
+    >>> run = train(regression(), lr=0.1, batch=16, epochs=10)
+    >>> run.ended, run.epochs, run.steps
+    ('done', 10, 40)
+    """
+    settings = dict(lr=lr, batch=batch, epochs=epochs, optimiser=optimiser, seed=seed)
+    _check(task, settings)
+    for p, value in zip(task.params, task.start):
+        p.set(value)
+    made, rng = OPTIMISERS[optimiser](task.params, lr=lr), np.random.default_rng(seed)
+    history = History(settings, ())
+    try:
+        with np.errstate(all="ignore"):
+            history = replace(history, losses=(_whole(task),))
+            tell(history)
+            for _ in range(epochs):
+                order = rng.permutation(task.size)
+                for first in range(0, task.size, batch):
+                    if stop():
+                        return _ended(task, history, "stopped")
+                    rows = np.sort(order[first : first + batch])
+                    made.step(_scalar(task.loss(*(a[rows] for a in task.data))).backward())
+                    history = replace(history, steps=history.steps + 1)
+                loss = _whole(task)
+                history = replace(history, losses=(*history.losses, loss))
+                tell(history)
+                if not math.isfinite(loss) or abs(loss) > DIVERGED:
+                    return _ended(task, history, "diverged")
+            return _ended(task, history, "done")
+    except KeyboardInterrupt:
+        return _ended(task, history, "stopped")
+
+
+def _whole(task: Task) -> float:
+    with no_grad():
+        return float(_scalar(task.loss(*task.data)).item())
+
+
+def _scalar(loss) -> Tensor:
+    if not isinstance(loss, Tensor) or loss.size != 1:
+        got = f"shape {loss.shape}" if isinstance(loss, Tensor) else f"{type(loss).__name__} {clean(loss)}"
+        raise TypeError(f"the loss must be a Tensor with one entry, got {got}; take the mean of it")
+    return loss
+
+
+def _ended(task: Task, history: History, how: str) -> History:
+    score = None
+    if task.score is not None and how != "diverged":
+        with no_grad():
+            score = float(task.score(*task.data))
+    return replace(history, ended=how, score=score)
+
+
+def _check(task: Task, s: dict) -> None:
+    if s["optimiser"] not in OPTIMISERS:
+        raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}, got {clean(repr(s['optimiser']))}")
+    if not (isinstance(s["lr"], (int, float)) and 0 <= s["lr"] < math.inf):
+        raise ValueError(f"lr must be a number from 0 on, got {clean(s['lr'])}")
+    for name, most in (("batch", task.size), ("epochs", 100_000)):
+        if not isinstance(s[name], int) or not 1 <= s[name] <= most:
+            raise ValueError(f"{name} must be a whole number from 1 to {most:,}, got {clean(s[name])}")
+
+
+# The lab
+
+
+class TrainingLab(Lab):
+    """Settings, Start and Stop, and the loss as it goes down. `.run()` trains from Python; an interrupt stops both."""
+
+    title = "Training: learning rate, batch size, epochs"
+
+    def __init__(self, task: Task, settings: dict):
+        self.task, self.previous = task, None
+        self._stop, self._thread, self._seen, self._loop = threading.Event(), None, 0.0, _main_loop()
+        super().__init__(**settings)
+        self.result = train(task, **settings)
+
+    def _compute(self, values):
+        if self.running:
+            raise RuntimeError("a run is going on: stop it before the settings change")
+        _check(self.task, values)
+        return getattr(self, "result", None)
+
+    @property
+    def running(self) -> bool:
+        """Whether a run that was started in the widget is going on."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def run(self, **changes) -> TrainingLab:
+        """Train with these settings, here and now, and show it in the widget meanwhile; an interrupt stops it."""
+        self.set(**changes)
+        self._begin()
+        self._train()
+        return self
+
+    def start(self) -> None:
+        """Train in the background, as the Start button does."""
+        if self.running:
+            raise RuntimeError("a run is going on: stop it before another one starts")
+        self._begin()
+        self._thread = threading.Thread(target=self._train, name="autodiff training", daemon=True)
+        self._thread.start()
+        _while_it_runs(self._loop, self._thread, self._stop)
+
+    def stop(self) -> None:
+        """Stop a run that was started with `start`; what it reached by then is kept."""
+        self._stop.set()
+
+    def wait(self) -> None:
+        """Wait until a run that was started with `start` has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _begin(self) -> None:
+        self._stop.clear()
+        if self.result.epochs > 0:
+            self.previous = self.result
+
+    def _train(self) -> None:
+        try:
+            self.result = train(self.task, **self.values, stop=self._stop.is_set, tell=self._tell)
+        except Exception as error:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            self._trouble = clean(f"{type(error).__name__}: {error}", LONGEST)
+            self.result = replace(self.result, ended="stopped")
+        finally:
+            self._thread = None if threading.current_thread() is self._thread else self._thread
+            self._show()
+
+    def _tell(self, history: History) -> None:
+        self.result = history
+        if time.monotonic() - self._seen > SECONDS_BETWEEN_VIEWS:
+            self._seen = time.monotonic()
+            self._show()
+
+    def _act(self, changes):
+        start, stop = changes.pop("start", False), changes.pop("stop", False)
+        if changes:
+            self.set(**changes)
+        if stop:
+            self.stop()
+            self._show()
+        elif start:
+            self._trouble = ""
+            self.start()
+            self._show()
+
+    def _stops(self) -> dict[str, list]:
+        sizes = [b for b in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if b < self.task.size] + [self.task.size]
+        return {name: sorted({*stops, self.values[name]}) for name, stops in
+                (("lr", RATES), ("batch", sizes), ("epochs", EPOCHS))}  # fmt: skip
+
+    def _controls(self):
+        stops = self._stops()
+        labels = {"lr": "Learning rate", "batch": "Batch size", "epochs": "Epochs"}
+        sliders = [slider(name, labels[name], [number(v) for v in stops[name]], stops[name].index(self.values[name]))
+                   for name in labels]  # fmt: skip
+        busy = self.result.ended == "running"
+        return [*sliders, choice("optimiser", "Optimiser", list(OPTIMISERS), self.values["optimiser"]),
+                button("start", "Start", not busy), button("stop", "Stop", busy)]  # fmt: skip
+
+    def _read(self, name, shown):
+        return self._stops()[name][shown] if name in ("lr", "batch", "epochs") else shown
+
+    def _summary(self):
+        run = self.result
+        s, last = run.settings, run.losses[-1] if run.losses else math.nan
+        how = {"done": f"{run.epochs} epochs", "stopped": f"stopped after {run.epochs} of {s['epochs']} epochs",
+               "diverged": f"the loss ran away in epoch {run.epochs}: the learning rate is too large",
+               "running": "running"}[run.ended]  # fmt: skip
+        score = "" if run.score is None else f", {run.score:.1%} right"
+        return f"{_settings(s)}: {how}, loss {_loss(run.losses[0])} before and {_loss(last)} now{score}."
+
+    def _blocks(self):
+        run, blocks = self.result, []
+        blocks.append(Text(self._summary(), strong=True))
+        if {k: run.settings[k] for k in self.values} != self.values and run.ended != "running":
+            blocks.append(Text("The settings have changed since this run: press Start."))
+        most = run.settings["epochs"]
+        blocks.append(Progress(f"epoch {run.epochs} of {most}", run.epochs, most))
+        blocks.append(Shown(self._picture()))
+        marks = sorted({0, *(round(run.epochs * k / 8) for k in range(9))})
+        rows = [(str(k), str(run.steps * k // max(run.epochs, 1)), _loss(run.losses[k])) for k in marks]
+        caption = f"Loss of all {self.task.size} examples ({self.task.name})"
+        blocks.append(Table(caption, ("epoch", "steps", "loss"), rows))
+        return blocks
+
+    def _picture(self) -> Plot:
+        run, before = self.result, self.previous
+        curves = [run.losses, *([before.losses] if before else [])]
+        drawn = [v for c in curves for v in c if math.isfinite(v)]
+        top = min(max(drawn, default=1.0), 10 * max(drawn[0] if drawn else 1.0, 1e-12))
+        longest = max(run.settings["epochs"], *(len(c) - 1 for c in curves))
+        low = min(0.0, min(drawn, default=0.0))
+        label = f"Loss against epochs: from {_loss(run.losses[0])} to {_loss(run.losses[-1])} after {run.epochs} epochs"
+        title, y = "Loss of all examples", (low, top * 1.12)
+        p = Plot(label, title, (0, longest), y, "epoch", "loss", width=560, height=320)
+        lift = lambda v: min(v, top * 1.1)
+        if before:
+            p.line([(k, lift(v)) for k, v in enumerate(before.losses)], "ad-soft")
+            k = max(before.epochs * 2 // 3, 0)
+            p.note(k, lift(before.losses[k]), f"before: {_settings(before.settings)}", dx=0, dy=-12, quiet=True)
+        p.line([(k, lift(v)) for k, v in enumerate(run.losses)], "ad-strong")
+        p.point(run.epochs, lift(run.losses[-1]), "diamond")
+        p.note(run.epochs, lift(run.losses[-1]), _loss(run.losses[-1]), dy=-12, dx=8, bold=True)
+        return p
+
+
+def training(loss="classifier", params=None, data=None, *, score=None, lr=None, batch=None, epochs=30, optimiser="SGD",
+             seed=0) -> TrainingLab:  # fmt: skip
+    """A lab on training: learning rate, batch size and epochs by slider, the loss live, Start and Stop.
+
+    `loss`: "classifier" (two half-moons), "regression" (a line), or a function of a batch, `loss(*arrays)`, that
+    returns one number; then `params` are the Vars in it and `data` the arrays, one row for each example.
+    `score(*arrays)`: the share of the whole data that is right. It trains once at once; an interrupt stops that and
+    keeps what there is. Each run starts from the values that the Vars have now. What `loss` raises is raised.
+
+    >>> from autodiff import labs
+    >>> lab = labs.training("regression", lr=0.1, epochs=20)
+    >>> lab.result.ended, [round(p.item()) for p in lab.task.params]
+    ('done', [2, -1])
+    """
+    if isinstance(loss, str):
+        if loss not in ("classifier", "regression") or params is not None or data is not None:
+            raise ValueError(
+                f"loss must be 'classifier', 'regression', or a function with params and data, got {clean(loss)!r}"
+            )
+        task, usual = (classifier(seed), 0.5) if loss == "classifier" else (regression(seed), 0.1)
+    else:
+        if params is None or data is None:
+            raise TypeError("a loss of your own needs params=, the Vars in it, and data=, arrays with a row an example")
+        params = (params,) if isinstance(params, Var) else tuple(params)
+        arrays = tuple(np.asarray(a) for a in (data if isinstance(data, (tuple, list)) else (data,)))
+        if not arrays or any(a.ndim == 0 or len(a) != len(arrays[0]) or not len(a) for a in arrays):
+            shapes = ", ".join(str(a.shape) for a in arrays)
+            raise ValueError(f"data must be arrays with the same number of rows, got shapes {shapes}")
+        name = getattr(loss, "__name__", "loss").replace("<lambda>", "your loss")
+        task, usual = Task(name, loss, params, arrays, score), 0.1
+    lr, batch = usual if lr is None else lr, min(20, task.size) if batch is None else batch
+    task = replace(task, start=tuple(p.data.copy() for p in task.params))
+    return TrainingLab(task, dict(lr=lr, batch=batch, epochs=epochs, optimiser=optimiser, seed=seed))
+
+
+def _settings(s: dict) -> str:
+    return f"{s['optimiser']}, learning rate {number(s['lr'])}, batch {s['batch']}"
+
+
+def _loss(v: float) -> str:
+    return f"{v:.4g}" if math.isfinite(v) else "not finite"
+
+
+# An interrupt of the kernel reaches the main thread, and only while that runs a cell
+
+
+def _main_loop():
+    """The kernel's event loop, if this is a cell of a notebook."""
+    try:
+        return asyncio.get_running_loop() if threading.current_thread() is threading.main_thread() else None
+    except RuntimeError:
+        return None
+
+
+def _while_it_runs(loop, thread: threading.Thread, stop: threading.Event) -> None:
+    """Let an interrupt of an idle kernel stop this run: kernels ignore one between two cells."""
+    if loop is None:
+        return
+    before: list = []
+
+    def begin():
+        before.append(signal.signal(signal.SIGINT, lambda *_: stop.set()))
+        check()
+
+    def check():
+        if thread.is_alive():
+            loop.call_later(0.2, check)
+        else:
+            signal.signal(signal.SIGINT, before[0])
+
+    loop.call_soon_threadsafe(begin)
