@@ -303,7 +303,7 @@ def _block(arrays, depth, ndim):
     return np.reshape(array, (1,) * (ndim - len(array.shape)) + array.shape)
 
 
-@composed(np.unstack)
+@composed(getattr(np, "unstack", None))
 def unstack(x, /, *, axis=0):
     moved = np.moveaxis(x, axis, 0)
     return tuple(moved[i] for i in range(moved.shape[0]))

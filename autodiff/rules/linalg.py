@@ -99,12 +99,12 @@ def vecdot(x1, x2, /, *, axis=-1):
     return np.sum(np.multiply(x1, x2), axis=axis)
 
 
-@composed(np.matvec)
+@composed(getattr(np, "matvec", None))
 def matvec(x1, x2):
     return np.squeeze(np.matmul(x1, np.expand_dims(as_array(x2), -1)), -1)
 
 
-@composed(np.vecmat)
+@composed(getattr(np, "vecmat", None))
 def vecmat(x1, x2):
     return np.squeeze(np.matmul(np.expand_dims(as_array(x1), -2), x2), -2)
 

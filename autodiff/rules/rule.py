@@ -146,11 +146,10 @@ def on_values(*functions, wrap=False):
 
 
 def composed(*functions):
-    """Register a function written with NumPy functions that have rules of their own."""
+    """Register a function written with NumPy functions that have rules of their own; None: newer than this NumPy."""
 
     def register(written):
-        for function in functions:
-            COMPOSED[function] = written
+        COMPOSED.update((function, written) for function in functions if function is not None)
         return written
 
     return register

@@ -231,12 +231,12 @@ def nanpercentile(a, q, axis=None, out=None, overwrite_input=False, method="line
 # Sums and differences along an axis
 
 
-@composed(np.cumulative_sum)
+@composed(getattr(np, "cumulative_sum", None))
 def cumulative_sum(x, /, *, axis=None, include_initial=False):
     return _cumulative(np.cumsum, x, axis, include_initial, 0)
 
 
-@composed(np.cumulative_prod)
+@composed(getattr(np, "cumulative_prod", None))
 def cumulative_prod(x, /, *, axis=None, include_initial=False):
     return _cumulative(np.cumprod, x, axis, include_initial, 1)
 

@@ -17,7 +17,7 @@ from .linalg import (
     det_sign, eigh_factors, eigh_part, eigh_slope, log_det, norm_slope, parts, pinv_slope, qr_factors, qr_part,
     qr_slope, slogdet_factors, svd_factors, svd_part, svd_slope,
 )
-from .rule import nondifferentiable, on_values, rule
+from .rule import RULES, nondifferentiable, on_values, rule
 
 LOG2, LOG10, DEGREE = float(np.log(2)), float(np.log(10)), float(np.pi / 180)
 
@@ -112,6 +112,8 @@ rule(np.cumprod,     lambda g, y, a, axis=None: cumprod_slope(g, y, a, axis))
 
 # Shape: the same entries in other places
 rule(np.reshape,     lambda g, y, a, shape: np.reshape(g, a.shape), signature="a, shape, order='C', copy=None")
+if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # where the argument is called newshape
+    RULES[np.reshape].forward = lambda a, shape: np.reshape(a, shape)
 rule(np.ravel,       lambda g, y, a: np.reshape(g, a.shape))
 rule(np.squeeze,     lambda g, y, a, axis=None: np.reshape(g, a.shape))
 rule(np.expand_dims, lambda g, y, a, axis: np.reshape(g, a.shape))
