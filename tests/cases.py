@@ -247,6 +247,7 @@ TORCH_KEYS = ("int", "negative", "slice", "newaxis", "ellipsis", "mask", "row-ma
 for name, key in KEYS.items():
     case(index, A, call=lambda a, key=key: a[key], name=f"index-{name}",
          torch=(lambda t, a, key=key: a[key]) if name in TORCH_KEYS else None)  # fmt: skip
+    key = np.array(key) if isinstance(key, list) else key  # as a Tensor's [] hands it on
     case(put, np.asarray(A[key]), call=lambda g, key=key: put(g, (3, 4), key), name=f"put-{name}")
 case(np.take, A, [2, 0, 0], axis=0)
 case(np.take, A, np.array([[5, -1], [0, 0]]))

@@ -29,13 +29,9 @@ BY_NAME = {name: advice for advice, names in INSTEAD.items() for name in names.s
 
 def name_of(function) -> str:
     """The public name of a NumPy function."""
-    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np")
-    module = (
-        module.replace("lib._scimath_impl", "emath")
-        .replace("lib.scimath", "emath")
-        .removesuffix("._core")
-        .split("._")[0]
-    )
+    module = getattr(function, "__module__", None) or "numpy"
+    module = module.replace("numpy", "np").replace("lib._scimath_impl", "emath").replace("lib.scimath", "emath")
+    module = module.removesuffix("._core").split("._")[0]
     return f"{module}.{function.__name__}"
 
 
