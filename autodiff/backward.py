@@ -14,6 +14,9 @@ from .recording import constant
 from .rules import identity
 
 _detecting = ContextVar("detect_nonfinite", default=False)
+GIVEN, RETURNED = "the cotangent given to backward holds {value}", "the rule of {op} returned {value}"
+SUMMED = "adding the share of {op} gave {value}"
+strong_zeros = ContextVar("strong_zeros", default=False)  # of the backward pass that is running
 
 
 @contextmanager
@@ -60,7 +63,11 @@ def backward(
         needed = set(order)
         if root not in needed:
             return GradStore._of({}, root, frozenset(t._id for t in targets))
-    propagate(order, slots, needed, stay, detach, strong_zero)
+    token = strong_zeros.set(strong_zero)
+    try:
+        propagate(order, slots, needed, stay, detach, strong_zero)
+    finally:
+        strong_zeros.reset(token)
     return GradStore._of(slots, root, None if targets is None else frozenset(t._id for t in targets))
 
 
@@ -85,14 +92,14 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
         if detach == "taken":
             g = g.detach()
         inputs, params = node._inputs, node._params
-        y, operands = (node._data, node._values) if arrays else (node, inputs)
+        y, operands = (node._array, node._values) if arrays else (node, inputs)
         for partial, t in zip(rule.partials or rule.partials_for(inputs), inputs):
             if partial is None or not isinstance(t, Node) or not (t._role if needed is None else t in needed):
                 continue
             total = slots.get(t)
             if rule.into is not None and arrays and not detecting:
                 if t not in owned:
-                    total = slots[t] = np.zeros(t._shape, t._data.dtype) if total is None else np.array(total)
+                    total = slots[t] = np.zeros(t._shape, t._array.dtype) if total is None else np.array(total)
                     owned.add(t)
                 rule.into(total, g, **params)
                 continue
@@ -113,17 +120,19 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
                 total = total + share
                 slots[t] = np.asarray(total) if arrays else total
                 owned.add(t)
+            if detecting:
+                _check_finite(slots[t], node, t, SUMMED)
 
 
 def _strong_zero(g, share):
     """`share`, with 0 where the cotangent is exactly 0 and the slope is not finite."""
-    values, shares = (v._data if isinstance(v, Node) else v for v in (g, share))
+    values, shares = (v._array if isinstance(v, Node) else v for v in (g, share))
     lost = (values == 0) & ~np.isfinite(shares)
     return np.where(lost, 0, share) if np.any(lost) else share
 
 
 def _seed(root: Node, cotangent, differentiable: bool):
-    shape, dtype = root._shape, root._data.dtype
+    shape, dtype = root._shape, root._array.dtype
     if cotangent is None:
         seed = np.empty(shape, dtype)
         seed.fill(1)
@@ -133,10 +142,14 @@ def _seed(root: Node, cotangent, differentiable: bool):
         cotangent = constant(np.array(cotangent, dtype if weak else None, subok=False))
     if cotangent._shape != shape:
         raise ValueError(f"the cotangent of {root.label} must have its shape {shape}, got {cotangent._shape}")
-    if cotangent._data.dtype != dtype:
-        raise TypeError(f"the cotangent of {root.label} must have its dtype {dtype}, got {cotangent._data.dtype}; "
+    if cotangent._array.dtype != dtype:
+        raise TypeError(f"the cotangent of {root.label} must have its dtype {dtype}, got {cotangent._array.dtype}; "
                         f"convert it with .astype({dtype.name!r})")  # fmt: skip
-    return cotangent if differentiable else cotangent._data
+    if _detecting.get():
+        _check_finite(cotangent, root, root, GIVEN)
+    if not differentiable:
+        return cotangent._array
+    return np.copy(cotangent) if cotangent.is_variable else cotangent  # a later set must not change a gradient
 
 
 def _targets(tensors: Iterable[Node], argument: str) -> list[Node]:
@@ -149,18 +162,18 @@ def _targets(tensors: Iterable[Node], argument: str) -> list[Node]:
 
 
 def _check_floating(t: Node, what: str) -> None:
-    if not is_floating(t._data.dtype):
-        raise TypeError(f"{what} must be floating, but {t.label} holds {t._data.dtype}; convert it with "
+    if not is_floating(t._array.dtype):
+        raise TypeError(f"{what} must be floating, but {t.label} holds {t._array.dtype}; convert it with "
                         ".astype('float64') before the computation")  # fmt: skip
 
 
-def _check_finite(share, node: Node, t: Node) -> None:
-    values = np.asarray(share._data if isinstance(share, Node) else share)
+def _check_finite(share, node: Node, t: Node, what: str = RETURNED) -> None:
+    values = np.asarray(share._array if isinstance(share, Node) else share)
     bad = ~np.isfinite(values)
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         inputs = ", ".join(i.label if isinstance(i, Node) else repr(i) for i in node._inputs)
         raise FloatingPointError(
-            f"the rule of {node._rule.name} returned {values[index]} at index {index} as the cotangent of {t.label}; "
-            f"the node is {node.label}, its inputs are {inputs}"
+            f"{what.format(op=node._rule and node._rule.name, value=values[index])} at index {index} as the cotangent of {t.label}; the node is {node.label}, "
+            f"its inputs are {inputs or 'none'}"
         )

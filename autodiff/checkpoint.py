@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .backward import propagate
-from .graph import PATH, Node, differentiable_inputs
-from .recording import NO_PARAMS, constant, new_id, record, recording
+from .backward import propagate, strong_zeros
+from .graph import PATH, Node, differentiable_inputs, is_floating
+from .recording import NO_PARAMS, constant, frozen, new_id, record, recording
 from .rules import RULES, Rule
 from .tensor import Tensor
 
@@ -19,7 +19,7 @@ def checkpoint(f: Callable) -> Callable:
 
     The gradients are the same, also of tracked tensors that `f` captures, also to second order, and checkpoints may be
     nested. `f` takes tensors, arrays or anything else and returns one Tensor, else TypeError; it must give the same
-    value when called again, else RuntimeError in the backward pass. Keyword arguments are constants.
+    value when called again, else RuntimeError in the backward pass.
 
     >>> import numpy as np, autodiff as ad
     >>> x = ad.Var(0.5)
@@ -33,6 +33,8 @@ def checkpoint(f: Callable) -> Callable:
         if not recording.get():
             return f(*args, **kwargs)
         start = new_id()
+        args = [frozen(a) if isinstance(a, np.ndarray) else a for a in args]
+        kwargs = {k: frozen(v) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
         own = [_alias(a) for a in args]
         value = f(*own, **kwargs)
         if not isinstance(value, Tensor):
@@ -46,8 +48,8 @@ def checkpoint(f: Callable) -> Callable:
         inputs = (*(a for _, a in tensors), *captured)
         again = functools.partial(_shares, f, args, [i for i, _ in tensors], captured, kwargs)
         rule = Rule(_no_forward, joint=again, name="checkpoint")
-        values = tuple(t._data for t in inputs)
-        return record(rule, value._data, inputs, values, NO_PARAMS, value._role)
+        values = tuple(t._array for t in inputs)
+        return record(rule, value._array, inputs, values, NO_PARAMS, value._role)
 
     return checkpointed
 
@@ -60,7 +62,7 @@ def _alias(x):
     """A node of its own for an argument, so that its uses inside are told from its uses outside."""
     if not isinstance(x, Node):
         return x
-    return record(RULES[np.copy], x._data, (x,), (x._data,), role=x._role) if x.tracked else constant(x._data)
+    return record(RULES[np.copy], x._array, (x,), (x._array,), role=x._role) if x.tracked else constant(x._array)
 
 
 def _captured(value: Node, start: int, own: list) -> list[Node]:
@@ -87,8 +89,8 @@ def _shares(f, args, positions, captured, kwargs, g, y, *operands):
         for i in positions:
             args[i] = _alias(args[i])
         value = f(*args, **kwargs)
-        expected = y if constants else y._data
-        if value._shape != expected.shape or not np.array_equal(value._data, expected, equal_nan=True):
+        expected = y if constants else y._array
+        if value._shape != expected.shape or not np.array_equal(value._array, expected, equal_nan=True):
             raise RuntimeError(
                 "a checkpointed function gave another value when it was run again: it must depend on its arguments "
                 "and captured tensors only. Pass random numbers in as arguments"
@@ -96,7 +98,7 @@ def _shares(f, args, positions, captured, kwargs, g, y, *operands):
         targets = [*(args[i] for i in positions), *captured]
         order = _newer(value, start, set(args[i] for i in positions))
         slots = {value: g}
-        propagate(order, slots, {*order, *targets}, set(), "all" if constants else "none", False)
+        propagate(order, slots, {*order, *targets}, set(), "all" if constants else "none", strong_zeros.get())
         return [slots.get(t) for t in targets]
     finally:
         recording.reset(token)
@@ -107,7 +109,7 @@ def _newer(root: Node, start: int, leaves: set) -> list[Node]:
     found, seen = [root], {root}
     for node in found:
         for t in differentiable_inputs(node):
-            if t._id > start and t not in seen and t not in leaves and t._role == PATH:
+            if t._id > start and t not in seen and t not in leaves and is_floating(t._array.dtype):
                 seen.add(t)
                 found.append(t)
     return sorted(found, key=lambda t: -t._id)

@@ -117,7 +117,7 @@ class pytorch(_LifeCycle):
         for t in order:
             if t in store and (t.is_variable or t.id in self._retained):
                 g, old = store[t].data, self._grads.get(t.id)
-                self._grads[t.id] = g if old is None else old + g
+                self._grads[t.id] = g if old is None else np.asarray(old + g)
         if not retain_graph:
             self._freed.update(t.id for t in order if t.op is not None)
 
@@ -155,7 +155,7 @@ class burn(_LifeCycle):
 
     def detach(self, t: Tensor) -> Tensor:
         """The history is cut, but a required tensor stays required."""
-        return Var(t) if t.is_variable else t.detach()
+        return Var(t.data) if t.is_variable else t.detach()
 
 
 class reset(_LifeCycle):
@@ -171,7 +171,7 @@ class reset(_LifeCycle):
             raise ValueError(f"this engine knows scalars only, and {loss.label} has {loss.size} entries")
         order = sorted_nodes(loss) or [loss]
         for t in order:
-            if not np.isfinite(t._data).all():
+            if not np.isfinite(t._array).all():
                 raise FloatingPointError(f"{t.label} holds {t.item()}: values must be finite")
         store = backward(loss, keep=order)
         grads = {t.id: store[t].data for t in order if t in store}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .graph import Node
-from .recording import apply
+from .recording import apply, frozen
 from .rules import Rule
 
 
@@ -32,6 +32,8 @@ def custom_op(vjps: Sequence[Callable | None]) -> Callable:
     >>> rounded(x), rounded(x).backward()[x]
     (Tensor([0., 2.], op=rounded), Tensor([1., 1.]))
     """
+    if callable(vjps):
+        raise TypeError(f"custom_op takes the partials: write @ad.custom_op(vjps=[...]) above {vjps.__name__}")
     vjps = list(vjps)
 
     def decorate(forward: Callable) -> Callable:
@@ -45,7 +47,7 @@ def custom_op(vjps: Sequence[Callable | None]) -> Callable:
             if len(operands) != len(vjps):
                 raise TypeError(f"{name} takes {len(vjps)} operands ({', '.join(names)}), one for each of its vjps, "
                                 f"got {len(operands)}; pass other arguments by name")  # fmt: skip
-            return apply(rule, operands, params)
+            return apply(rule, operands, {name: frozen(value) for name, value in params.items()})
 
         op.rule = rule
         return op
@@ -64,7 +66,7 @@ def _on_arrays(forward):
         value = np.asarray(forward(*[_read_only(x) for x in operands], **params))
         if value.dtype.kind not in "fiub":
             raise TypeError(f"the forward of {forward.__name__} must return an array of numbers, got {value.dtype}")
-        return value.copy() if value.flags.writeable and value.base is not None else value
+        return np.array(value)  # the forward may keep, or be given, what it returns
 
     run.__name__ = forward.__name__
     return run
@@ -81,7 +83,7 @@ def _read_only(x):
 def _checked(partial, op: str, operand: str, i: int):
     @functools.wraps(partial)
     def run(g, y, *operands, **params):
-        share, x = partial(g, y, *operands, **params), operands[i]
+        share, x = partial(_read_only(g), _read_only(y), *[_read_only(o) for o in operands], **params), operands[i]
         if share is None:
             return None
         shape, dtype = np.shape(x), getattr(x, "dtype", None)

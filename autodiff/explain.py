@@ -10,8 +10,8 @@ def why_missing(root, wrt, tensor: Node) -> str:
     if root is None:
         return "nothing was stored for it here."
     root = root()
-    if not is_floating(tensor._data.dtype):
-        return f"it holds {tensor._data.dtype}, and only floating tensors have gradients."
+    if not is_floating(tensor._array.dtype):
+        return f"it holds {tensor._array.dtype}, and only floating tensors have gradients."
     if root is None:
         return "this backward pass did not leave one (its graph is gone by now, so there is no telling why)."
     if wrt is not None and tensor._id not in wrt:

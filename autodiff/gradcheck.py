@@ -188,7 +188,7 @@ def _value_to_check(item, name: str, settings: _Settings):
     if isinstance(item, Node):
         if item._rule is not None:
             raise TypeError(f"gradcheck: input {name} was computed from other tensors; pass its .data, or a Var")
-        value = item._data if item.is_variable else None
+        value = item._array if item.is_variable else None
     elif isinstance(item, (float, list, np.ndarray, np.generic)) and not isinstance(item, (bool, str)):
         value = np.asarray(item)
         if value.dtype.kind == "c":
@@ -223,7 +223,7 @@ def _sentence(text: str) -> str:
 
 def _kind(item) -> str:
     if isinstance(item, Node):
-        return f"a plain Tensor of {item._data.dtype}"
+        return f"a plain Tensor of {item._array.dtype}"
     return f"an array of {item.dtype}" if isinstance(item, np.ndarray) else f"the {type(item).__name__} {item!r:.20}"
 
 
@@ -403,7 +403,7 @@ class _Run:
         if not isinstance(y, Node) or y._role != PATH:
             return
         order = sorted_nodes(y, self.variables)
-        needed, stay, dtype = set(order), set(self.variables), y._data.dtype
+        needed, stay, dtype = set(order), set(self.variables), y._array.dtype
         if y not in needed:
             return
         for e in range(size):
@@ -433,8 +433,8 @@ class _Run:
             for k, v in enumerate(self.variables):
                 g = store.get(v)
                 if g is not None:
-                    self.check_form(k, g._data)
-                    totals[k] = g._data if totals[k] is None else totals[k] + g._data
+                    self.check_form(k, g._array)
+                    totals[k] = g._array if totals[k] is None else totals[k] + g._array
         return totals
 
     def check_form(self, k, g) -> None:

@@ -65,14 +65,17 @@ class GradStore:
 
     def insert(self, tensor: Node, grad) -> Node | None:
         """Store `grad`, of the shape and dtype of `tensor`, and return what was there before, or None."""
-        grad = grad if isinstance(grad, Node) else constant(np.array(grad, subok=False))
+        if not isinstance(grad, Node):
+            grad = constant(np.array(grad, subok=False))
+        elif grad.is_variable:
+            grad = grad.detach()  # a later set must not change what is stored
         if grad._shape != _check(tensor)._shape:
             raise ValueError(f"the gradient of {tensor.label} must have its shape {tensor._shape}, not {grad._shape}")
-        if grad._data.dtype != tensor._data.dtype:
-            raise TypeError(f"the gradient of {tensor.label} must have its dtype {tensor._data.dtype}, "
-                            f"not {grad._data.dtype}")  # fmt: skip
-        if not is_floating(tensor._data.dtype):
-            raise TypeError(f"{tensor.label} holds {tensor._data.dtype}: only floating tensors have gradients")
+        if grad._array.dtype != tensor._array.dtype:
+            raise TypeError(f"the gradient of {tensor.label} must have its dtype {tensor._array.dtype}, "
+                            f"not {grad._array.dtype}")  # fmt: skip
+        if not is_floating(tensor._array.dtype):
+            raise TypeError(f"{tensor.label} holds {tensor._array.dtype}: only floating tensors have gradients")
         old = self._grads.get(tensor._id)
         self._grads[tensor._id] = grad
         return old
@@ -84,15 +87,17 @@ class GradStore:
     def or_insert(self, tensor: Node) -> Node:
         """The gradient of `tensor`; zeros are stored first where there was none."""
         if tensor not in self:
-            self.insert(tensor, constant(np.zeros(tensor._shape, tensor._data.dtype)))
+            self.insert(tensor, constant(np.zeros(tensor._shape, tensor._array.dtype)))
         return self._grads[tensor._id]
 
     def extend(self, other: GradStore) -> None:
         """Add the gradients of `other` to these: the same tensor's are summed. Nothing changes if one does not fit."""
+        if not isinstance(other, GradStore):
+            raise TypeError(f"extend takes a GradStore, got {type(other).__name__}")
         sums = {}
         for id, grad in other._grads.items():
             mine = self._grads.get(id)
-            if mine is not None and (mine._shape, mine._data.dtype) != (grad._shape, grad._data.dtype):
+            if mine is not None and (mine._shape, mine._array.dtype) != (grad._shape, grad._array.dtype):
                 raise ValueError(f"the two gradients of tensor {id} do not fit: {mine.label} and {grad.label}")
             sums[id] = grad if mine is None else mine + grad
         self._grads.update(sums)

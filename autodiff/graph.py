@@ -46,7 +46,7 @@ class Node:
 
     # _values: what the forward got, the inputs' arrays; _source: on a detached leaf, a weak reference to the original;
     # _sets: on a Var, the ids that were next when it was set. _name and _source may be missing.
-    __slots__ = ("_data", "_shape", "_rule", "_inputs", "_values", "_params", "_id", "_role", "_name", "_source",
+    __slots__ = ("_array", "_shape", "_rule", "_inputs", "_values", "_params", "_id", "_role", "_name", "_source",
                  "_sets", "__weakref__")  # fmt: skip
 
     kind = None  # the class of results: Tensor puts itself here, so that the layers below it need not import it
@@ -100,9 +100,10 @@ def sorted_nodes(root: Node, wrt: Iterable[Node] | None = None) -> list[Node]:
     >>> len(ad.sorted_nodes(y))
     61
     """
-    targets = None if wrt is None else set(wrt)
+    if wrt is not None:
+        wrt = {t for t in ([wrt] if isinstance(wrt, Node) else wrt) if is_floating(t._array.dtype)}
     found = reachable(root, everything=wrt is not None)
-    return found if targets is None else _leading_to(targets, found)
+    return found if wrt is None else _leading_to(wrt, found)
 
 
 def reachable(root: Node, everything: bool, stale_ok: bool = False) -> list[Node]:
@@ -114,6 +115,8 @@ def reachable(root: Node, everything: bool, stale_ok: bool = False) -> list[Node
         rule = node._rule
         if rule is None:
             continue
+        if not rule.every and not stale_ok:
+            _refuse_stale(node)
         for t in node._inputs if rule.every else differentiable_inputs(node):
             if not isinstance(t, tensor):
                 continue
@@ -135,6 +138,15 @@ def _leading_to(targets: set[Node], nodes: list[Node]) -> list[Node]:
     for node in reversed(nodes):
         leads[node] = node in targets or any(leads.get(t, False) for t in differentiable_inputs(node))
     return [node for node in nodes if leads[node]]
+
+
+def _refuse_stale(node: Node) -> None:
+    """Raise if a Var among the inputs was set since: a rule may read an operand that it has no partial for."""
+    if not node._rule.differentiable:
+        return
+    for t in node._inputs:
+        if isinstance(t, Node) and t.is_variable and t._sets and node._id < t._sets[-1]:
+            raise _stale(node, t)
 
 
 def _stale(node: Node, var: Node) -> StaleGraphError:

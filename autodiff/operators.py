@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .graph import PATH
+from .graph import PATH, Node, is_floating
 from .recording import NO_PARAMS, apply, call, record, recording, value_of
 from .rules import RULES, astype
 from .tensor import Tensor, Var
 
+OPERANDS = (Node, np.ndarray, np.generic, int, float, list, tuple)
 
 
 def _binary(ufunc):
@@ -18,7 +19,7 @@ def _binary(ufunc):
         # The two common cases are written out; `apply` gives the same results and handles all others.
         cls = other.__class__
         if cls is Tensor or cls is Var:
-            a, b = self._data, other._data
+            a, b = self._array, other._array
             if (
                 (other is self or self._shape == other._shape and a.dtype is b.dtype)
                 and (self._role == PATH or other._role == PATH)
@@ -27,9 +28,9 @@ def _binary(ufunc):
                 return record(rule, ufunc(a, b), (self, other), (a, b))
         elif cls is float or cls is int:
             if self._role == PATH and not (multiplies and other == 0) and recording.get():
-                a = self._data
+                a = self._array
                 return record(rule, ufunc(a, other), (self, other), (a, other))
-        elif not isinstance(other, (np.ndarray, np.generic, bool, list, tuple)):
+        elif not isinstance(other, OPERANDS):
             return NotImplemented
         return apply(rule, (self, other))
 
@@ -37,15 +38,16 @@ def _binary(ufunc):
         operator = lambda self, other: apply(rule, (self, other))  # noqa: E731
 
     def reflected(self, other):
-        if isinstance(other, (np.ndarray, np.generic, int, float, list, tuple)):
-            return apply(rule, (other, self))
-        return NotImplemented
+        return apply(rule, (other, self)) if isinstance(other, OPERANDS) else NotImplemented
 
     return operator, reflected
 
 
 def _comparison(ufunc):
-    return lambda self, other: ufunc(self._data, value_of(other))
+    def compare(self, other):
+        return ufunc(self._array, value_of(other)) if isinstance(other, OPERANDS) else NotImplemented
+
+    return compare
 
 
 def _method(function, doc=None):
@@ -68,7 +70,14 @@ def _attach_operators() -> None:
     for name, ufunc in compare.items():
         setattr(Tensor, f"__{name}__", _comparison(ufunc))
     power = Tensor.__pow__
-    Tensor.__pow__ = lambda self, n: np.square(self) if n.__class__ in (int, float) and n == 2 else power(self, n)
+
+    def __pow__(self, n):
+        squares = n.__class__ is int or n.__class__ is float and is_floating(self._array.dtype)
+        return np.square(self) if squares and n == 2 else power(self, n)
+
+    Tensor.__pow__ = __pow__
+    Tensor.__divmod__ = lambda self, other: (self // other, self % other)
+    Tensor.__rdivmod__ = lambda self, other: (other // self, other % self)
     Tensor.__neg__ = lambda self: call(np.negative, (self,), NO_PARAMS)
     Tensor.__pos__ = lambda self: self
     Tensor.__abs__ = lambda self: call(np.absolute, (self,), NO_PARAMS)
@@ -78,7 +87,7 @@ def _attach_operators() -> None:
     Tensor.__rdivmod__ = lambda self, other: np.divmod(other, self)
     Tensor.__round__ = lambda self, decimals=0: np.round(self, decimals)
     for name in ("sum mean prod var std squeeze ravel clip cumsum cumprod dot argmax argmin round swapaxes "
-                 "take repeat sort argsort diagonal trace nonzero searchsorted").split():  # fmt: skip
+                 "take repeat sort argsort diagonal trace nonzero searchsorted any all").split():  # fmt: skip
         setattr(Tensor, name, _method(getattr(np, name)))
 
 

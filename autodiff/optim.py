@@ -20,18 +20,21 @@ class _Optimiser:
                 raise TypeError(f"an optimiser changes Vars, got {type(p).__name__}")
         if len(set(self.params)) != len(self.params):
             raise ValueError("a Var is listed twice: it would be updated twice")
+        if isinstance(lr, bool) or not isinstance(lr, (int, float, np.integer, np.floating)):
+            raise TypeError(f"lr is a number, got {type(lr).__name__}")
         if not lr >= 0:
             raise ValueError(f"lr must not be negative, got {lr}")
-        self.lr = lr
+        self.lr = float(lr)
 
     def step(self, grads: GradStore) -> None:
         """Update every Var that has a gradient in `grads`; the others keep their values and their state."""
         found = [(p, grads.get(p)) for p in self.params]
-        found = [(p, g._data) for p, g in found if g is not None]
+        found = [(p, g._array) for p, g in found if g is not None]
         for p, g in found:
             if g.shape != p.shape:
                 raise ValueError(f"the gradient of {p.label} has shape {g.shape}")
-        for p, new in self._updates(found):
+        updates = [(p, np.asarray(new)) for p, new in self._updates(found)]
+        for p, new in updates:
             p._replace(new)
 
 
@@ -51,7 +54,7 @@ class SGD(_Optimiser):
         super().__init__(params, lr)
 
     def _updates(self, found):
-        return [(p, (p._data - self.lr * g).astype(p.dtype, copy=False)) for p, g in found]
+        return [(p, (p._array - self.lr * g).astype(p.dtype, copy=False)) for p, g in found]
 
 
 class AdamW(_Optimiser):
@@ -84,7 +87,7 @@ class AdamW(_Optimiser):
             t, m, v = t + 1, b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
             state[p] = (t, m, v)
             move = self.lr * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + self.eps)
-            new = p._data * (1 - self.lr * self.weight_decay) - move
+            new = p._array * (1 - self.lr * self.weight_decay) - move
             updates.append((p, new.astype(p.dtype, copy=False)))
         self._state.update(state)
         return updates

@@ -35,11 +35,12 @@ def no_grad():
     >>> y, y.tracked
     (Tensor(4.), False)
     """
-    token = recording.set(False)
+    before = recording.get()
+    recording.set(False)
     try:
         yield
     finally:
-        recording.reset(token)
+        recording.set(before)  # not reset: a generator may end in another context than it began in
 
 
 # How results are made
@@ -47,7 +48,7 @@ def no_grad():
 
 def init_leaf(t: Node, array: np.ndarray) -> None:
     """Make `t` a leaf without history."""
-    t._data, t._shape, t._id, t._role = array, array.shape, new_id(), SLOT if is_floating(array.dtype) else CUT
+    t._array, t._shape, t._id, t._role = array, array.shape, new_id(), SLOT if is_floating(array.dtype) else CUT
     t._rule, t._inputs, t._values, t._params = None, (), (), NO_PARAMS
 
 
@@ -66,7 +67,7 @@ def record(rule: Rule, value, inputs: tuple, values: tuple, params: dict = NO_PA
     t = _new(Node.kind)
     if value.__class__ is not np.ndarray:
         value = np.asarray(value)
-    t._data = value
+    t._array = value
     t._shape = value.shape
     t._rule = rule
     t._inputs = inputs
@@ -83,37 +84,38 @@ def apply(rule: Rule, operands: tuple, params: dict = NO_PARAMS, options: dict =
     `params` go to the forward and to the partials, `options` to the partials alone.
     """
     operands = tuple([t if isinstance(t, Node) else as_operand(t) for t in operands])
-    values = tuple([t._data if isinstance(t, Node) else t for t in operands])
+    values = tuple([t._array if isinstance(t, Node) else t for t in operands])
     value = rule.forward(*values, **params) if rule.each is None else rule.forward(values, **params)
-    if value.dtype.kind == "c":
-        raise TypeError(f"{rule.name} gave complex numbers, which are not supported")
+    if value.dtype.kind not in "fiub":
+        raise TypeError(f"{rule.name} gave {value.dtype}: Tensors hold floating, integer or boolean numbers only")
     if not recording.get() or not any([isinstance(t, Node) and t.tracked for t in operands]):
         return constant(value)
     if not is_floating(value.dtype) or rule.forward is np.multiply and any([_is_zero(t) for t in operands]):
         rule = rule.frozen
     partials = rule.partials_for(operands) if rule.differentiable else (None,) * len(operands)
     inputs = tuple([_input(t, p, rule, value) for t, p in zip(operands, partials)])
-    leads = any([p is not None and isinstance(t, Node) and t._role == PATH for t, p in zip(inputs, partials)])
+    leads = any([p is not None and isinstance(t, Node) and t._role == PATH for t, p in zip(operands, partials)])
     if rule.save is not None:
         options = {**options, "saved": rule.save(value, *values, **params, **options)}
-    values = tuple([t._data if isinstance(t, Node) else t for t in inputs])
+    values = tuple([t._array if isinstance(t, Node) else t for t in inputs])
     return record(rule, value, inputs, values, {**params, **options} if options else params, PATH if leads else CUT)
 
 
 def _input(t, partial, rule: Rule, value: np.ndarray):
     """The operand as the graph keeps it: an array as a copy that nobody can write to, a node in the result's shape."""
-    if isinstance(t, np.ndarray):
-        return t.copy() if t.flags.writeable else t
-    return _aligned(t, value) if rule.elementwise and partial is not None and isinstance(t, Node) and t._role else t
+    if not isinstance(t, Node):
+        return frozen(t)
+    return _aligned(t, value) if rule.elementwise and partial is not None and is_floating(t._array.dtype) else t
 
 
 def _aligned(t: Node, value: np.ndarray) -> Node:
     """`t` cast and broadcast to the dtype and shape of the result, by nodes of their own, plain tensors too."""
-    if t._data.dtype != value.dtype:
-        t = record(RULES[astype], t._data.astype(value.dtype), (t,), (t._data,), {"dtype": value.dtype})
+    role = PATH if t._role else CUT
+    if t._array.dtype != value.dtype:
+        t = record(RULES[astype], t._array.astype(value.dtype), (t,), (t._array,), {"dtype": value.dtype}, role)
     if t._shape != value.shape:
-        wide = np.broadcast_to(t._data, value.shape)
-        t = record(RULES[np.broadcast_to], wide, (t,), (t._data,), {"shape": value.shape})
+        wide = np.broadcast_to(t._array, value.shape)
+        t = record(RULES[np.broadcast_to], wide, (t,), (t._array,), {"shape": value.shape}, role)
     return t
 
 
@@ -145,10 +147,18 @@ def _holds_tensor(items) -> bool:
 def value_of(x: Any) -> Any:
     """`x` with the array of each untracked Tensor in it; a tracked one in a sequence is refused."""
     if isinstance(x, Node):
-        return x._data
+        return x._array
     if isinstance(x, (list, tuple)) and _holds_tensor(x):
         return [np.asarray(i) if isinstance(i, Node) else value_of(i) for i in x]
     return x
+
+
+def frozen(value):
+    """`value`, safe from later writes: lists become tuples, and arrays that somebody may write to are copied."""
+    if isinstance(value, np.ndarray):
+        ours = type(value) is np.ndarray and value.base is None and not value.flags.writeable
+        return value if ours else np.array(value, subok=False)
+    return tuple(map(frozen, value)) if type(value) in (list, tuple) else value
 
 
 def frozen_key(key):
@@ -156,7 +166,7 @@ def frozen_key(key):
     if isinstance(key, tuple):
         return tuple(frozen_key(k) for k in key)
     if isinstance(key, Node):
-        return key._data
+        return key._array
     if isinstance(key, (list, np.ndarray)):
         key = np.array(value_of(key))
         return key if key.size else key.astype(bool if key.dtype == bool else np.intp)
@@ -181,13 +191,27 @@ def call(function, args: tuple, kwargs: dict):
             return apply(rule, args)
         return apply(rule, *_bind(rule, function, args, kwargs))
     if function in VALUES:
-        args = [value_of(a) if isinstance(a, Node) else a for a in args]
-        kwargs = {k: value_of(v) if isinstance(v, Node) else v for k, v in kwargs.items()}
+        _refuse_out(function, kwargs)
+        args = [_values_in(a) for a in args]
+        kwargs = {k: _values_in(v) for k, v in kwargs.items()}
         result = function(*args, **kwargs)
         if not VALUES[function]:
             return result
         return tuple(map(constant, result)) if isinstance(result, tuple) else constant(result)
     raise NoRuleError(_no_rule(function))
+
+
+def _values_in(x):
+    """`x` with every Tensor in it replaced by its value, read-only."""
+    if isinstance(x, Node):
+        return x.data
+    return type(x)(map(_values_in, x)) if type(x) in (list, tuple) and _holds_tensor(x) else x
+
+
+def _refuse_out(function, kwargs: dict) -> None:
+    if kwargs.get("out") is not None:
+        raise TypeError(f"{name_of(function)} can't write into an existing array or Tensor when Tensors take part: "
+                        "values never change. Use the result")  # fmt: skip
 
 
 def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -202,6 +226,7 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
     given.update(kwargs)
     operands = tuple(given.pop(name) for name in names[:count] if name in given)
     operands = tuple(operands[0]) if rule.each else operands
+    _refuse_out(function, given)
     params = {}
     for name, value in given.items():
         default = rule.signature.parameters[name].default
@@ -210,7 +235,7 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
         if name == "dtype" and name not in rule.params:
             operands = tuple(cast(x, value) for x in operands)
         elif name in rule.params or not rule.differentiable:
-            params[name] = value_of(value)
+            params[name] = frozen(value_of(value))
         elif name != "copy":
             known = [p for p in rule.params if p not in ("saved", "ties")]
             raise NoRuleError(f"{name_of(function)} with {name}= has no rule; "

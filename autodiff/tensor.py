@@ -33,6 +33,8 @@ class Tensor(Node):
     __slots__ = ()
 
     def __init__(self, data, dtype=None, name: str | None = None):
+        if isinstance(data, Node):
+            data._refuse_if_tracked(f"made into a new {type(self).__name__}")
         array = np.array(value_of(data), dtype=dtype, subok=False)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"{type(self).__name__} takes floating, integer or boolean data, got {array.dtype}"
@@ -44,8 +46,8 @@ class Tensor(Node):
 
     shape = property(lambda self: self._shape, doc="The lengths of the axes.")
     ndim = property(lambda self: len(self._shape), doc="The number of axes.")
-    dtype = property(lambda self: self._data.dtype, doc="The type of the entries.")
-    size = property(lambda self: self._data.size, doc="The number of entries.")
+    dtype = property(lambda self: self._array.dtype, doc="The type of the entries.")
+    size = property(lambda self: self._array.size, doc="The number of entries.")
     id = property(lambda self: self._id, doc="A number of its own: younger tensors have larger ones.")
     name = property(lambda self: getattr(self, "_name", None), doc="The name it was given, or None.")
     T = property(lambda self: np.transpose(self), doc="All axes in reverse order.")
@@ -55,13 +57,15 @@ class Tensor(Node):
     @property
     def data(self) -> np.ndarray:
         """The value, as a read-only array that shares the tensor's memory."""
-        if self._data.flags.writeable:
-            self._data.setflags(write=False)
-        return self._data
+        array = self._array
+        while isinstance(array, np.ndarray) and array.flags.writeable:  # a view's base too
+            array.setflags(write=False)
+            array = array.base
+        return self._array
 
     def item(self) -> float | int | bool:
         """The value of a tensor of size 1, as a Python number."""
-        return self._data.item()
+        return self._array.item()
 
     def backward(self, cotangent=None, *, wrt: Iterable[Tensor] | None = None, keep: Iterable[Tensor] = (),
                  detach: str = "all", strong_zero: bool = False) -> GradStore:  # fmt: skip
@@ -86,7 +90,7 @@ class Tensor(Node):
 
     def detach(self) -> Tensor:
         """The same value in the same memory, without history: a constant with an id of its own."""
-        result = constant(self._data)
+        result = constant(self._array)
         result._source = weakref.ref(self)
         return result
 
@@ -102,7 +106,7 @@ class Tensor(Node):
         if self._role == PATH and len(inputs) == 1 and not kwargs and method == "__call__":
             rule = RULES.get(ufunc)
             if rule is not None and rule.plain and recording.get():  # the common case; `apply` gives the same
-                return record(rule, ufunc(self._data), inputs, (self._data,))
+                return record(rule, ufunc(self._array), inputs, (self._array,))
         if "out" in kwargs:
             raise TypeError(f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never change and "
                             "the history would be lost. Use the result, or .data for its plain value")  # fmt: skip
@@ -147,13 +151,13 @@ class Tensor(Node):
 
     def __index__(self):
         self._refuse_if_tracked("used as an index")
-        return self._data.__index__()
+        return self._array.__index__()
 
     def __bool__(self):
-        return bool(self._data)
+        return bool(self._array)
 
     def __len__(self):
-        return len(self._data)
+        return len(self._array)
 
     def __iter__(self):
         if not self._shape:
@@ -175,7 +179,7 @@ class Tensor(Node):
 
     def __repr__(self):
         kind = type(self).__name__
-        text = np.array2string(self._data, separator=", ", prefix=kind + "(")
+        text = np.array2string(self._array, separator=", ", prefix=kind + "(")
         extras = [] if self.dtype in (np.float64, np.int64, np.bool_) else [f"dtype={self.dtype}"]
         extras += [f"name={self.name!r}"] if self.name else []
         extras += [f"op={self._rule.name}"] if self._rule else []
@@ -188,7 +192,7 @@ class Tensor(Node):
 
     def __reduce__(self):
         self._refuse_if_tracked("copied or pickled") if self._rule else None
-        return type(self), (self._data, None, self.name)
+        return type(self), (self._array, None, self.name)
 
 
 class Var(Tensor):
@@ -211,14 +215,14 @@ class Var(Tensor):
             called = "Var" if name is None else f"Var {name!r}"
             raise TypeError(f"{called} needs floating data, got {self.dtype}: only floating numbers can be "
                             "differentiated. Write 3.0 for 3, or pass dtype=float")  # fmt: skip
-        self._role, self._sets = PATH, ()
+        self._role, self._sets = PATH, []
 
     def set(self, value) -> None:
         """Give it a new value of the same shape and dtype. Graphs recorded before become stale.
 
         ValueError for another shape, TypeError for another dtype; then nothing changes.
         """
-        array = np.array(value._data if isinstance(value, Node) else value, subok=False)
+        array = np.array(value._array if isinstance(value, Node) else value, subok=False)
         if array.dtype != self.dtype and not isinstance(value, (Node, np.ndarray, np.generic)):
             array = array.astype(self.dtype, casting="same_kind" if array.dtype.kind == "f" else "safe")
         if array.shape != self._shape:
@@ -229,7 +233,8 @@ class Var(Tensor):
 
     def _replace(self, array: np.ndarray) -> None:
         """Take over an array that fits and that nobody else holds."""
-        self._data, self._sets = array, (*self._sets, new_id())
+        self._array = array
+        self._sets.append(new_id())
 
 
 Node.kind = Tensor

@@ -92,11 +92,10 @@ def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
     """
     if len(primals) != len(tangents):
         raise ValueError(f"jvp needs one tangent for each primal, got {len(tangents)} for {len(primals)}")
-    run = _Run(f, primals, {}, tuple(range(len(primals))), graph=True)
-    tangents = [t if isinstance(t, Node) else constant(np.asarray(t)) for t in tangents]
-    for i, (x, t) in enumerate(zip(run.inputs, tangents)):
-        if x.shape != t.shape:
-            raise ValueError(f"jvp: tangent {i} has shape {t.shape}, but primal {i} has shape {x.shape}")
+    run = _Run(f, primals, {}, tuple(range(len(primals))), graph=True, others=tangents)
+    tangents = [_tangent(t, x, i) for i, (t, x) in enumerate(zip(tangents, run.inputs))]
+    if not is_floating(run.output.dtype):
+        return run.given_back(run.output), run.given_back(constant(np.zeros(run.output.shape)))
     with _inside(recorded=True):
         v = Var(np.ones(run.output.shape, run.output.dtype))
         pulled = run.pull(v)
@@ -164,8 +163,9 @@ def hvp(f: Callable, x, v):
 class _Run:
     """One forward of `f` on nodes of its own, and the ways back."""
 
-    def __init__(self, f, args, kwargs, positions, *, graph=False, several=False):
-        self.graph_out = _nested.get() or any(isinstance(a, Node) for a in (*args, *kwargs.values()))
+    def __init__(self, f, args, kwargs, positions, *, graph=False, several=False, others=()):
+        self.graph_out = _nested.get() or any(isinstance(a, Node) for a in (*args, *kwargs.values(), *others))
+        self.recorded = recording.get()
         self.graph = graph or self.graph_out
         args = list(args)
         with _inside(recorded=True):
@@ -183,11 +183,17 @@ class _Run:
         with _inside(recorded=True) if graph else _inside():
             output = self.output if output is None else output
             grads = _gradients(output, cotangent, self.inputs, "none" if graph else "all")
-        return tuple(g if graph else np.array(g._data) for g in grads)
+        if not graph:
+            return tuple(np.array(g._array) for g in grads)
+        return tuple(g if recording.get() or _nested.get() else g.detach() for g in grads)
 
     def given_back(self, t):
         """What the caller gets: a Tensor where the caller differentiates further, else an array."""
-        return t if self.graph_out or not isinstance(t, Node) else np.array(t._data)
+        if not isinstance(t, Node):
+            return t
+        if not self.graph_out:
+            return np.array(t._array)
+        return t if self.recorded else t.detach()
 
 
 @contextmanager
@@ -212,13 +218,23 @@ def _gradients(output: Tensor, cotangent, inputs, detach: str) -> list[Tensor]:
 
 def _own(arg, position: int, f) -> Tensor:
     """A node of this transform's own for an argument: a Var, or a copy of a Tensor that passes gradients on to it."""
-    array = arg._data if isinstance(arg, Node) else np.asarray(arg)
+    array = arg._array if isinstance(arg, Node) else np.asarray(arg)
     if not is_floating(array.dtype):
         raise TypeError(f"argument {position} of {_name(f)} holds {array.dtype}: only floating numbers can be "
                         "differentiated. Pass 2.0 for 2, or convert it with .astype(float)")  # fmt: skip
     if isinstance(arg, Node) and arg.tracked:
         return record(RULES[np.copy], array, (arg,), (array,), role=arg._role)
     return Var(array)
+
+
+def _tangent(t, x: Tensor, i: int) -> Tensor:
+    weak = isinstance(t, (int, float)) and not isinstance(t, np.generic)
+    t = t if isinstance(t, Node) else constant(np.asarray(t, x.dtype if weak else None))
+    if t.shape != x.shape:
+        raise ValueError(f"jvp: tangent {i} has shape {t.shape}, but primal {i} has shape {x.shape}")
+    if t.dtype != x.dtype:
+        raise TypeError(f"jvp: tangent {i} holds {t.dtype}, but primal {i} holds {x.dtype}")
+    return t
 
 
 def _tensor(output, f) -> Tensor:
@@ -240,7 +256,10 @@ def _positions(argnums, args) -> tuple[int, ...]:
     for i in positions:
         if not isinstance(i, (int, np.integer)) or not -len(args) <= i < len(args):
             raise ValueError(f"argnums={argnums!r}, but the function was called with {len(args)} positional arguments")
-    return tuple(i % len(args) for i in positions)
+    positions = tuple(i % len(args) for i in positions)
+    if len(set(positions)) != len(positions):
+        raise ValueError(f"argnums={argnums!r} names an argument twice")
+    return positions
 
 
 def _name(f) -> str:

@@ -129,7 +129,7 @@ class Objection:
         pairs = [(y, c) for y, c in zip(run.ys, run.row_cotangents(j)) if isinstance(y, Node) and y._role == PATH]
         stores = [y.backward(c, wrt=run.variables, strong_zero=True) for y, c in pairs]
         grads = [store.get(run.variables[k]) for store in stores]
-        return all(np.isfinite(g._data).all() for g in grads if g is not None)
+        return all(np.isfinite(g._array).all() for g in grads if g is not None)
 
     def ask_complex_step(self, flag, found) -> None:
         """Where differences can't judge, let the complex step do it, if the function takes complex numbers."""
@@ -695,8 +695,8 @@ def _where_wrong(wrong, x, alone=False) -> str:
 def _check_rule(node: Node, settings, order: int, run_class) -> GradcheckReport | None:
     """The same check for one op alone, at the inputs that were recorded; None when it can't be run alone."""
     rule = node._rule
-    values = [t._data if isinstance(t, Node) else t for t in node._inputs]
-    positions = [i for i, t in enumerate(node._inputs) if isinstance(t, Node) and floating(t) and t._data.size]
+    values = [t._array if isinstance(t, Node) else t for t in node._inputs]
+    positions = [i for i, t in enumerate(node._inputs) if isinstance(t, Node) and floating(t) and t._array.size]
     names = [_operand(node, i) for i in positions]
     rng = np.random.default_rng(0)
     try:
@@ -706,7 +706,7 @@ def _check_rule(node: Node, settings, order: int, run_class) -> GradcheckReport 
         if order == 2:
             y = subject.record([Var(v) for v in given])[0]
             subject = Second(subject, len(given), names)
-            given, names = given + [random_cotangent(rng, y._shape, y._data.dtype)], names + ["the cotangent"]
+            given, names = given + [random_cotangent(rng, y._shape, y._array.dtype)], names + ["the cotangent"]
         return run_class(subject, names, given, settings, rng, 0).report()
     except Exception:
         return None
@@ -720,13 +720,13 @@ def first_misfit(roots, rng):
         if t._rule is not None and t._rule.differentiable and t._role == PATH
     ]
     for node in sorted(nodes, key=lambda t: -t._id):
-        values = [t._data if isinstance(t, Node) else t for t in node._inputs]
-        g = random_cotangent(rng, node._shape, node._data.dtype)
+        values = [t._array if isinstance(t, Node) else t for t in node._inputs]
+        g = random_cotangent(rng, node._shape, node._array.dtype)
         for i, (partial, t) in enumerate(zip(node._rule.partials_for(node._inputs), node._inputs)):
             if partial is None or not isinstance(t, Node) or not t._role:
                 continue
             try:
-                share = partial(g, node._data, *values, **node._params)
+                share = partial(g, node._array, *values, **node._params)
             except Exception:
                 continue
             if share is None:
@@ -734,8 +734,8 @@ def first_misfit(roots, rng):
             share = np.asarray(array_of(share))
             if share.shape != t._shape:
                 return node, i, WRONG_SHAPE, share.shape, t._shape
-            if share.dtype != t._data.dtype:
-                return node, i, WRONG_DTYPE, share.dtype, t._data.dtype
+            if share.dtype != t._array.dtype:
+                return node, i, WRONG_DTYPE, share.dtype, t._array.dtype
     return None
 
 

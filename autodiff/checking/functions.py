@@ -86,7 +86,7 @@ class Second:
                 g = store.get(x)
                 if g is not None:
                     totals[k] = g if totals[k] is None else totals[k] + g
-        return tuple([np.zeros(x._shape, x._data.dtype) if g is None else g for x, g in zip(xs, totals)])
+        return tuple([np.zeros(x._shape, x._array.dtype) if g is None else g for x, g in zip(xs, totals)])
 
     def name(self, i: int, count: int) -> str:
         return f"the gradient of {self.names[i]}"
@@ -112,10 +112,10 @@ class Replay:
     def plain(self, operands) -> tuple:
         values = dict(zip(self.variables, operands))
         for node, params in self.nodes:
-            operands = [values.get(t, t._data) if isinstance(t, Node) else t for t in node._inputs]
+            operands = [values.get(t, t._array) if isinstance(t, Node) else t for t in node._inputs]
             rule = node._rule
             values[node] = rule.forward(operands, **params) if rule.each else rule.forward(*operands, **params)
-        return tuple([values.get(y, y._data) if isinstance(y, Node) else y for y in self.outputs])
+        return tuple([values.get(y, y._array) if isinstance(y, Node) else y for y in self.outputs])
 
 
 def below_roots(roots) -> list[Node]:
@@ -142,7 +142,7 @@ def forward_params(node: Node) -> tuple[dict, dict]:
 
 
 def floating(y) -> bool:
-    return (y._data.dtype if isinstance(y, Node) else np.asarray(y).dtype).kind == "f"
+    return (y._array.dtype if isinstance(y, Node) else np.asarray(y).dtype).kind == "f"
 
 
 def differentiable(y) -> bool:
@@ -151,7 +151,7 @@ def differentiable(y) -> bool:
 
 
 def array_of(y) -> np.ndarray:
-    return y._data if isinstance(y, Node) else np.asarray(y)
+    return y._array if isinstance(y, Node) else np.asarray(y)
 
 
 def random_cotangent(rng, shape, dtype):

@@ -185,7 +185,7 @@ def _gradients(grads):
 
     def gradient(view):
         g = grads.get(view.node)
-        return getattr(g, "_data", g)
+        return getattr(g, "_array", g)
 
     return gradient
 

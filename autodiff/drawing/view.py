@@ -166,12 +166,12 @@ def _view(t: Node, key: str, visited: set, names: dict) -> NodeView:
         elif getattr(t, "_source", None) is not None:
             kind, note = "detached", "detached: the gradient stops here"
         else:
-            kind, note = "constant", "constant" if is_floating(t._data.dtype) else "constant, not floating: no gradient"
+            kind, note = "constant", "constant" if is_floating(t._array.dtype) else "constant, not floating: no gradient"
         notes.append(note)
     elif not rule.differentiable:
         kind = "pruned"
         why = ("times 0" if rule.forward is np.multiply else
-               "not floating" if not is_floating(t._data.dtype) else "slope 0")  # fmt: skip
+               "not floating" if not is_floating(t._array.dtype) else "slope 0")  # fmt: skip
         notes.append(f"pruned: {why}")
     elif t._role == CUT:
         kind = "pruned"
@@ -183,7 +183,7 @@ def _view(t: Node, key: str, visited: set, names: dict) -> NodeView:
     else:
         kind = "unneeded"
         notes.append("not needed for the gradient")
-    return NodeView(key, t, t._data, getattr(t, "_name", None) or names.get(t), kind,
+    return NodeView(key, t, t._array, getattr(t, "_name", None) or names.get(t), kind,
                     op=rule.name if rule else "", notes=notes)
 
 

@@ -47,7 +47,7 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
         tell("take", node, None, g, stored=(node, g if node in stay else None))
         inputs, params = node._inputs, node._params
         if arrays:
-            y, operands = node._data, [t._data if isinstance(t, Node) else t for t in inputs]
+            y, operands = node._array, [t._array if isinstance(t, Node) else t for t in inputs]
         else:
             y, operands = node, inputs
         for slot, (partial, t) in enumerate(zip(rule.partials_for(inputs), inputs)):
@@ -59,10 +59,10 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
             tell("rule", node, slot, g)
             total = slots.get(t)
             if arrays and rule.into is not None and not engine._detecting.get():
-                share = np.zeros(t._shape, t._data.dtype)
+                share = np.zeros(t._shape, t._array.dtype)
                 rule.into(share, g, **params)
                 tell("contribution", node, slot, share)
-                after = np.zeros(t._shape, t._data.dtype) if total is None else np.array(total)
+                after = np.zeros(t._shape, t._array.dtype) if total is None else np.array(total)
                 rule.into(after, g, **params)
                 owned.add(t)
             else:
@@ -80,6 +80,8 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
                 after = share if total is None else _sum(total, share, arrays, t in owned)
                 if total is not None:
                     owned.add(t)
+                if engine._detecting.get():
+                    engine._check_finite(after, node, t, engine.SUMMED)
             slots[t] = after
             tell("accumulate", node, slot, share, before=total, stored=(t, after))
     return GradStore._of(slots, root, asked)
@@ -97,8 +99,8 @@ def _sum(total, share, arrays: bool, owned: bool):
 def _why(partial, t: Node, needed) -> str:
     if partial is None:
         return "the rule has no partial for this operand"
-    if not is_floating(t._data.dtype):
-        return f"it holds {t._data.dtype}"
+    if not is_floating(t._array.dtype):
+        return f"it holds {t._array.dtype}"
     if t._rule is not None and not t._rule.differentiable:
         return f"the slope of {t._rule.name} is 0 here"
     return "it leads to no Var" if t._role == CUT else "it leads to none of wrt="

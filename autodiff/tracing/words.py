@@ -14,7 +14,7 @@ from .source import body, function_source, partial_source, used_names, with_numb
 
 def plain(x):
     """The array of a tensor; anything else as it is."""
-    return x._data if isinstance(x, Node) else x
+    return x._array if isinstance(x, Node) else x
 
 
 def source_of(step) -> str | None:
@@ -84,7 +84,7 @@ def _operands(step) -> dict:
     if is_value(node):
         inputs = [x.data if is_value(x) else float(x) for x in node.inputs]
         return {"g": step.cotangent, "y": node.data, **dict(zip("ab", inputs))}
-    values = {"g": step.cotangent, "y": node._data}
+    values = {"g": step.cotangent, "y": node._array}
     if node._rule.each is not None:
         values["i"] = step.edge.slot
     else:
