@@ -25,6 +25,7 @@ from .backward import backward, propagate
 from .graph import Node, differentiable_inputs, sorted_nodes
 from .gradstore import GradStore
 from .recording import constant
+from .rules import is_basic
 from .tensor import Tensor, Var
 
 
@@ -93,7 +94,7 @@ class pytorch(_LifeCycle):
     # Functions whose backward needs no value that PyTorch saves.
     SAVE_NOTHING = frozenset(
         "add subtract negative positive sum mean broadcast reshape ravel squeeze expand_dims transpose swapaxes "
-        "moveaxis concatenate index flip roll copy astype cumsum triu tril".split()
+        "moveaxis concatenate remainder index flip roll copy astype cumsum triu tril".split()
     )
 
     def __init__(self):
@@ -109,7 +110,7 @@ class pytorch(_LifeCycle):
             raise RuntimeError(f"a gradient can be left out for scalar outputs only, and {loss.label} is none")
         order = sorted_nodes(loss)
         for node in order:
-            if node.id in self._freed and node.op.name not in self.SAVE_NOTHING:
+            if node.id in self._freed and self._saved(node):
                 raise RuntimeError(f"backward through {node.label} a second time: the values it had saved were freed. "
                                    "Use retain_graph=True the first time")  # fmt: skip
         kept = [t for t in order if t.id in self._retained]
@@ -120,6 +121,12 @@ class pytorch(_LifeCycle):
                 self._grads[t.id] = g if old is None else np.asarray(old + g)
         if not retain_graph:
             self._freed.update(t.id for t in order if t.op is not None)
+
+    def _saved(self, node: Node) -> bool:
+        """Whether PyTorch saves values for the backward of this function; an index of arrays is a value too."""
+        if node.op.name == "index":
+            return not is_basic(node.op.params["key"])
+        return node.op.name not in self.SAVE_NOTHING
 
     def retain_grad(self, t: Tensor) -> None:
         """Keep the gradient of this interior node from now on."""

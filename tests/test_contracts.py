@@ -274,7 +274,7 @@ def scenario(c, np_or_torch):
     look(z, x)
     sin, exp, tanh = np_or_torch.sin, np_or_torch.exp, np_or_torch.tanh
     for graph in (z + z, z * 2, z * z, exp(z), z.sum(), z - 1, z / 2, -z, sin(z), z.reshape(2, 1),
-                  z * 2 + z * 3, tanh(z) + z, z**3, z[0], z[:1] * 2):  # fmt: skip
+                  z * 2 + z * 3, tanh(z) + z, z**3, z[0], z[:1] * 2, z[[0, 0]], z % 2):  # fmt: skip
         ones = np.ones(tuple(graph.shape)).tolist()
         for _ in range(2):
             attempt(lambda: c.backward(graph, ones))

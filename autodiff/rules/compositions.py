@@ -73,8 +73,8 @@ def _each(function, arrays):
 def array_split(a, indices_or_sections, axis=0):
     """Slices; the cuts into equal parts come from NumPy's own function on the positions."""
     (axis,) = axes_of(axis, len(a.shape))
-    n = a.shape[axis]
-    if np.ndim(indices_or_sections) == 0:
+    n, indices_or_sections = a.shape[axis], np.asarray(indices_or_sections)
+    if indices_or_sections.ndim == 0:
         lengths = [len(part) for part in np.array_split(np.arange(n), indices_or_sections)]
         cuts = [0, *np.cumsum(lengths).tolist()]
     else:
@@ -325,6 +325,7 @@ def append(arr, values, axis=None):
 def delete(arr, obj, axis=None):
     if axis is None:
         arr, axis = np.ravel(arr), 0
+    obj = obj if isinstance(obj, slice) else np.asarray(obj)
     return np.take(arr, np.delete(np.arange(arr.shape[axis]), obj), axis)
 
 

@@ -221,14 +221,18 @@ def restore_axes(axes):
     return None if axes is None else tuple(int(i) for i in np.argsort(axes_of(axes, len(axes))))
 
 
-def part(g, arrays, i, axis):
+def starts(y, *arrays, axis=0):
+    """Where each array of a concatenation begins in the result, and where the last one ends."""
+    lengths = [math.prod(np.shape(a)) if axis is None else np.shape(a)[axis] for a in arrays]
+    return (0, *np.cumsum(lengths, dtype=int).tolist())
+
+
+def part(g, arrays, i, axis, cuts):
     """The slice of `g` that array number `i` of a concatenation filled."""
     if axis is None:
-        sizes = [math.prod(np.shape(a)) for a in arrays]
-        return np.reshape(g[sum(sizes[:i]) : sum(sizes[: i + 1])], np.shape(arrays[i]))
-    start = sum(np.shape(a)[axis] for a in arrays[:i])
+        return np.reshape(g[cuts[i] : cuts[i + 1]], np.shape(arrays[i]))
     (axis,) = axes_of(axis, len(g.shape))
-    return g[(slice(None),) * axis + (slice(start, start + arrays[i].shape[axis]),)]
+    return g[(slice(None),) * axis + (slice(cuts[i], cuts[i + 1]),)]
 
 
 def is_basic(key):

@@ -10,7 +10,7 @@ import numpy as np
 
 from .helpers import (
     add_at, astype, cumprod_slope, deviation, expand, exponent_slope, freedom, index, log_share, others, part,
-    power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, sum_to, turn, unique_positions, winners,
+    power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, starts, sum_to, turn, unique_positions, winners,
 )
 from .linalg import (
     beyond_thin, beyond_thin_slope, cholesky_of_symmetric, cholesky_slope, cofactors, contract, contract_slope,
@@ -38,7 +38,8 @@ rule(np.square,      lambda g, y, a: g * (2 * a))
 rule(np.sqrt,        lambda g, y, a: g / (2 * y))
 rule(np.cbrt,        lambda g, y, a: g / (3 * (y * y)))
 
-# Kinks: a valid subgradient everywhere, 0 at the kink of abs; maximum and minimum share a tie evenly
+# Kinks: a valid subgradient everywhere, 0 at the kink of abs; maximum and minimum share a tie evenly. A second
+# derivative is that of the choice made there: where kinks cancel, as in abs(x)**2 at 0, it can differ from the true one
 rule(np.absolute,    lambda g, y, a: g * np.sign(a))
 rule(np.fabs,        lambda g, y, a: g * np.sign(a))
 rule(np.maximum,     lambda g, y, a, b, saved: g * saved,  lambda g, y, a, b, saved: g * (1 - saved), save=share_of_a)
@@ -84,7 +85,7 @@ rule(np.sinc,        lambda g, y, a: g * sinc_slope(a), elementwise=True)
 # Choosing
 rule(np.where,       None,  lambda g, y, c, a, b: np.where(c, g, 0),  lambda g, y, c, a, b: np.where(c, 0, g),
      elementwise=True, signature="condition, x, y")
-rule(np.nan_to_num,  lambda g, y, a, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(a), g, 0))
+rule(np.nan_to_num,  lambda g, y, a, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(a), g, 0))
 rule(np.heaviside,   None,  lambda g, y, a, b: np.where(a == 0, g, 0))
 rule(np.unwrap,      lambda g, y, p, discont=None, axis=-1, period=2 * np.pi: g)
 rule(np.real,        lambda g, y, a: g)
@@ -126,7 +127,7 @@ rule(np.roll,        lambda g, y, a, shift, axis=None: np.roll(g, np.negative(sh
 rule(np.copy,        lambda g, y, a: g)
 rule(np.triu,        lambda g, y, a, k=0: np.triu(g, k))
 rule(np.tril,        lambda g, y, a, k=0: np.tril(g, k))
-rule(np.concatenate, each=lambda g, y, i, *xs, axis=0: part(g, xs, i, axis),
+rule(np.concatenate, each=lambda g, y, i, *xs, axis=0, saved=None: part(g, xs, i, axis, saved), save=starts,
      signature="arrays, axis=0, out=None, dtype=None, casting='same_kind'")
 rule(astype,         lambda g, y, a, dtype: g.astype(a.dtype))
 
