@@ -122,7 +122,7 @@ def reachable(root: Node, everything: bool, stale_ok: bool = False) -> list[Node
                 continue
             if t._role == PATH:
                 if t._rule is None and t._sets and node._id < t._sets[-1] and not stale_ok:
-                    raise _stale(node, t)
+                    _refuse_stale(node)
             elif not everything:
                 continue
             if t not in seen:
@@ -142,20 +142,14 @@ def _leading_to(targets: set[Node], nodes: list[Node]) -> list[Node]:
 
 def _refuse_stale(node: Node) -> None:
     """Raise if a Var among the inputs was set since: a rule may read an operand that it has no partial for."""
-    if not node._rule.differentiable:
-        return
-    for t in node._inputs:
+    for t in node._inputs if node._rule.differentiable else ():
         if isinstance(t, Node) and t.is_variable and t._sets and node._id < t._sets[-1]:
-            raise _stale(node, t)
-
-
-def _stale(node: Node, var: Node) -> StaleGraphError:
-    recorded, now = bisect(var._sets, node._id), len(var._sets)
-    return StaleGraphError(
-        f"{var.label} had version {recorded} when {node.label} was recorded and has version {now} now: it was set to a "
-        "new value in between, so this graph can no longer be differentiated through it. Compute the result again from "
-        "the new value, or call backward before set."
-    )
+            recorded, now = bisect(t._sets, node._id), len(t._sets)
+            raise StaleGraphError(
+                f"{t.label} had version {recorded} when {node.label} was recorded and has version {now} now: it was "
+                "set to a new value in between, so this graph can no longer be differentiated through it. Compute the "
+                "result again from the new value, or call backward before set."
+            )
 
 
 def is_floating(dtype: np.dtype) -> bool:
