@@ -157,7 +157,7 @@ class Broadcasting(Lab):
             said = [o for o in made.operands if o.summed]
         why = " ".join(
             f"Each entry of {o.name} is read {o.copies} times, so its gradient is a sum of {o.copies} shares, over "
-            f"{'axis' if len(o.summed) == 1 else 'axes'} {_axes(o.summed)} of the result." for o in said
+            f"{_over(o.summed)} of the result." for o in said
         )  # fmt: skip
         return [
             Text(self._summary(), strong=True),
@@ -187,12 +187,17 @@ def _axes(axes) -> str:
     return "-" if not axes else str(axes[0]) if len(axes) == 1 else str(tuple(axes))
 
 
+def _over(axes) -> str:
+    return f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes))}"
+
+
 def _picture(made: Broadcast) -> Picture:
     """The shapes lined up from the right, copied axes dashed and marked."""
     axes = len(made.shape)
-    box, gap, left, row_height, top = 84, 8, 92, 58, 34
+    box, gap, left, row_height, top = 78, 6, 56, 58, 34
     rows = len(made.operands) + 1
-    width = max(left + (box + gap) * max(axes, 1) + 150, 440)
+    aside = ["gradient: sum over " + _over(o.summed) if o.summed else "gradient: unchanged" for o in made.operands]
+    width = left + (box + gap) * max(axes, 1) + 12 + 6.8 * max(map(len, aside))
     said = "; ".join(
         f"{o.name} of shape {o.shape}" + (f", copied along result axes {_axes(o.summed)}" if o.summed else "")
         for o in made.operands
@@ -217,8 +222,6 @@ def _picture(made: Broadcast) -> Picture:
         at = left + max(axes, 1) * (box + gap) + 6
         if o is None:
             p.text(at, y + 25, "lengths that fit", quiet=True)
-        elif o.summed:
-            p.text(at, y + 25, f"gradient: sum over {_axes(o.summed)}")
         else:
-            p.text(at, y + 25, "gradient: unchanged")
+            p.text(at, y + 25, aside[i])
     return p

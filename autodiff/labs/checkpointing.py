@@ -277,23 +277,25 @@ class CheckpointingLab(Lab):
                 p.point(x.segments, x.kept)
         p.upright(math.sqrt(n), f"sqrt(n) = {number(round(math.sqrt(n), 2))}")
         p.point(c.segments, c.kept, "diamond")
-        p.note(c.segments, c.kept, f"{c.kept}", dx=12, dy=18 if c.segments else -10, bold=True)
+        p.note(c.segments, c.kept, f"{c.kept}", dx=10, dy=-10, bold=True)
         return p
 
     def _trade(self) -> Plot:
         made, n = self.result, self.length
         c, all_ = made.chosen.cost, made.costs[0]
         top = max(x.kept for x in made.costs)
-        p = Plot(f"Memory against time: storing everything keeps {all_.kept} values and runs {n} steps; "
-                 f"{c.segments} segments keep {c.kept} and run {n + c.again}", "Memory against time", (0, 2.5 * n),
-                 (0, top * 1.22), "steps run, forwards and again", "values kept")  # fmt: skip
-        for x in made.costs[1:]:
-            p.point(2 * n, x.kept)
+        label = f"Memory against time: storing everything keeps {all_.kept} values and runs {n} steps"
+        if c.segments:
+            label += f"; {c.segments} segments keep {c.kept} and run {n + c.again}"
+        x, y = (0, 2.5 * n), (0, top * 1.22)
+        p = Plot(label, "Memory against time", x, y, "steps run, forwards and again", "values kept")
+        p.line([(2 * n, made.best.kept), (2 * n, top)])
+        p.note(2 * n, (made.best.kept + top) / 2, f"1 to {n} segments", dx=12, anchor="end", quiet=True)
         p.point(n, all_.kept, "square")
-        p.note(n, all_.kept, "all stored", dx=-12, anchor="end")
+        p.note(n, all_.kept, "all stored", dx=12, anchor="end", bold=not c.segments)
         if c.segments:
             p.point(n + c.again, c.kept, "diamond")
-            p.note(n + c.again, c.kept, f"{c.segments} segments", dx=-14, anchor="end", bold=True)
+            p.note(n + c.again, c.kept, f"{c.segments} segments: {c.kept}", dx=14, anchor="end", bold=True)
         return p
 
 

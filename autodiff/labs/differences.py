@@ -180,7 +180,8 @@ class DifferencesLab(Lab):
         )
 
     def _blocks(self):
-        c, i = self.curve, self.index
+        c, i, n = self.curve, self.index, len(self.result.analytic)
+        entries = f"{n} entries" if n > 1 else "1 entry"
         rows, current = [], None
         for k in range(0, len(c.steps), 4):
             at = i if k <= i < k + 4 and not i % 4 else k
@@ -192,7 +193,7 @@ class DifferencesLab(Lab):
         return [
             Text(self._summary(), strong=True),
             Shown(self._picture()),
-            Table(f"Largest error over {len(self.result.analytic)} entries, by step", header, rows, current),
+            Table(f"Largest error over {entries}, by step", header, rows, current),
             Text(self._slopes()),
         ]
 
@@ -218,7 +219,7 @@ class DifferencesLab(Lab):
             f"error {_error(c.errors[i])}"
         )
         p = Plot(label, f"Error of {scheme} differences", (STEPS[-1] / 1.5, STEPS[0] * 1.5), (low, high), "step h",
-                 "largest error", log="xy", width=640, height=380)  # fmt: skip
+                 "largest error", log="xy", width=480, height=340)  # fmt: skip
         lift = lambda e: e if not math.isfinite(e) else min(max(e, low), high)
         for line in (c.rounding, c.truncation):
             inside = [(h, e) for h, e in zip(c.steps, line) if low <= e <= high]
@@ -228,8 +229,7 @@ class DifferencesLab(Lab):
         for h, e in zip(c.steps[::2], c.errors[::2]):
             if math.isfinite(e):
                 p.point(h, lift(e))
-        far = next((k for k in range(len(other.steps) - 1, -1, -1) if math.isfinite(other.errors[k])), 0)
-        p.note(other.steps[far], lift(other.errors[far]), f"{compared} (dashed)", dy=-12, quiet=True)
+        p.text(p.width - 8, 18, f"solid: {dtype}, dashed: {compared}", anchor="end", size=12, quiet=True)
         p.upright(c.steps[c.best], f"best step {_step(c.steps[c.best])}")
         best = float(c.steps[c.best])
         p.note(math.sqrt(best * STEPS[-1]), low, "rounding: ~ 1/h", dx=0, dy=-8, anchor="middle")
@@ -238,8 +238,7 @@ class DifferencesLab(Lab):
             p.note(math.sqrt(best), low, f"truncation: ~ {power}", dx=0, dy=-8, anchor="middle")
         if math.isfinite(c.errors[i]):
             p.point(c.steps[i], lift(c.errors[i]), "diamond")
-            said = f"h = {_step(c.steps[i])}, error {_error(c.errors[i])}"
-            p.note(c.steps[i], lift(c.errors[i]), said, dy=-14, bold=True)
+            p.note(c.steps[i], lift(c.errors[i]), f"h = {_step(c.steps[i])}", dx=0, dy=-14, anchor="middle", bold=True)
         return p
 
 

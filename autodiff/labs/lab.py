@@ -136,8 +136,12 @@ class Lab:
         return shown
 
     def _summary(self) -> str:
-        """The result in a sentence: what a screen reader says after a change."""
-        return next((b.text for b in self._blocks() if isinstance(b, Text)), "")
+        """The result in a sentence."""
+        raise NotImplementedError
+
+    def _says(self) -> str:
+        """What a screen reader says when it changes."""
+        return self._summary()
 
     # What all do
 
@@ -190,11 +194,12 @@ class Lab:
 
     def _view(self) -> dict:
         return {"title": self.title, "controls": self._controls(), "blocks": [b.data() for b in self._blocks()],
-                "says": self._summary(), "trouble": self._trouble, "count": self._count}  # fmt: skip
+                "says": self._says(), "trouble": self._trouble, "count": self._count}  # fmt: skip
 
     def _show(self) -> None:
         if self._panel is not None:
-            self._panel.view = self._view()
+            with self._lock:  # a run in the background shows itself too, and the last view must be the newest
+                self._panel.view = self._view()
 
     def _answer(self, asked: dict) -> None:
         """Somebody moved a control in the notebook."""

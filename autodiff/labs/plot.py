@@ -22,6 +22,7 @@ LOOKS = {
     "ad-point": {"stroke": INK, "fill": GROUND, "stroke-width": "2"},
     "ad-full": {"stroke": INK, "fill": INK, "stroke-width": "1"},
 }
+WIDTH, HEIGHT = 400, 290  # two plots fit side by side on a screen of 1280 pixels
 SIDE, TOP, RIGHT, BOTTOM = 62, 34, 16, 46
 MARKER = 6  # half the width of a marker
 
@@ -78,26 +79,28 @@ class Picture:
 
     def svg(self) -> str:
         """The picture alone, as SVG text."""
-        return ElementTree.tostring(self.root, encoding="unicode")
+        alone = ElementTree.Element("svg", {"xmlns": SVG, **self.root.attrib})
+        alone.extend(self.root)
+        return ElementTree.tostring(alone, encoding="unicode")
 
 
 class Plot(Picture):
     """Axes with a title; positions are given in the units of the axes.
 
-    `x` and `y`: (low, high). `log`: which of "x" and "y" is logarithmic.
+    `x` and `y`: (low, high). `log`: which of "x" and "y" is logarithmic. `ticks`: which of them have numbers.
     """
 
-    def __init__(self, label, title, x, y, xlabel, ylabel, *, log="", width=440, height=310):
+    def __init__(self, label, title, x, y, xlabel, ylabel, *, log="", ticks="xy", width=WIDTH, height=HEIGHT):
         super().__init__(label, width, height)
         self._x = _Scale(*x, SIDE, width - RIGHT, "x" in log)
         self._y = _Scale(*y, height - BOTTOM, TOP, "y" in log)
         left, right, top, bottom = SIDE, width - RIGHT, TOP, height - BOTTOM
         self.text(8, 18, title, bold=True)
-        for v in self._x.ticks(6):
+        for v in self._x.ticks(6) if "x" in ticks else ():
             at = self._x(v)
             self.path([(at, bottom), (at, bottom + 4)], "ad-thin")
             self.text(at, bottom + 18, _tick(v, "x" in log), anchor="middle", size=12, quiet=True)
-        for v in self._y.ticks(6):
+        for v in self._y.ticks(6) if "y" in ticks else ():
             at = self._y(v)
             self.path([(left - 4, at), (left, at)], "ad-thin")
             self.text(left - 7, at + 4, _tick(v, "y" in log), anchor="end", size=12, quiet=True)
@@ -110,8 +113,40 @@ class Plot(Picture):
         return self._x(x), self._y(y)
 
     def line(self, points, look="ad-ink") -> None:
-        """A line through points of the axes."""
-        self.path([self.at(x, y) for x, y in points], look)
+        """A line through points of the axes, as far as it lies within them."""
+        placed = [self.at(x, y) for x, y in points]
+        for a, b in zip(placed, placed[1:]):
+            if not self._holds(a) or not self._holds(b):
+                break
+        else:
+            return self.path(placed, look)
+        for a, b in zip(placed, placed[1:]):
+            inside = self._clipped(a, b)
+            if inside:
+                self.path(inside, look)
+
+    def _holds(self, point) -> bool:
+        # A gap in the line is no part of it that leaves the axes.
+        return not all(map(math.isfinite, point)) or self._clipped(point, point) is not None
+
+    def _clipped(self, a, b):
+        """The part of the line from a to b within the axes (Liang and Barsky), or None."""
+        low, high = 0.0, 1.0
+        frame = ((SIDE, self.width - RIGHT), (TOP, self.height - BOTTOM))
+        for start, end, (least, most) in zip(a, b, frame):
+            if not math.isfinite(start) or not math.isfinite(end):
+                return None
+            for reach, room in ((start - end, start - least), (end - start, most - start)):
+                if abs(reach) < 1e-12:
+                    if room < -0.05:
+                        return None
+                elif reach < 0:
+                    low = max(low, room / reach)
+                else:
+                    high = min(high, room / reach)
+        if low > high:
+            return None
+        return [tuple(s + t * (e - s) for s, e in zip(a, b)) for t in (low, high)]
 
     def area(self, points, look="ad-shade") -> None:
         """A closed polygon."""

@@ -14,7 +14,7 @@ from ..rules import RULES, Rule
 from ..rules.nn import relu
 from ..tensor import Tensor, Var
 from .lab import Lab, Shown, Table, Text, choice, slider
-from .plot import Plot, span
+from .plot import BOTTOM, HEIGHT, RIGHT, SIDE, TOP, WIDTH, Plot, span
 from .rebuilt import rebuilt
 
 CONVENTIONS = ("split", "each", "first")
@@ -200,33 +200,39 @@ def _size(rows) -> float:
 
 
 def nearest_mean(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The weighted mean of `rows` that is nearest to `g`: weights >= 0 that sum to 1 (Lawson and Hanson's method).
+    """The weighted mean of `rows` that is nearest to `g`: weights >= 0 that sum to 1.
+
+    Wolfe's method (https://doi.org/10.1007/BF01580381): corners are added while one lies further towards `g`, and
+    dropped when their weight would be negative.
 
     >>> nearest_mean(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]))
     array([0.5, 0.5])
     """
-    heavy = 1e4 * _size(rows)  # keeps the sum of the weights at 1
-    a, b = np.vstack([rows.T, np.full(len(rows), heavy)]), np.append(g, heavy)
-    weights, active = np.zeros(len(rows)), np.zeros(len(rows), bool)
-    for _ in range(3 * len(rows)):
-        pull = a.T @ (b - a @ weights)
-        pull[active] = -np.inf
-        if pull.max() <= 1e-9 * heavy:
+    points = rows - g
+    chosen, weights = [int((points**2).sum(axis=1).argmin())], np.ones(1)
+    for _ in range(10 * len(rows) + 10):
+        x = weights @ points[chosen]
+        pull = points @ x
+        best = int(pull.argmin())
+        if best in chosen or pull[best] > x @ x - 1e-12 * _size(points) ** 2:
             break
-        active[pull.argmax()] = True
+        chosen, weights = [*chosen, best], np.append(weights, 0.0)
         while True:
-            trial = np.zeros(len(rows))
-            trial[active] = np.linalg.lstsq(a[:, active], b, rcond=None)[0]
-            out = active & (trial <= 0)
-            if not out.any():
+            q = points[chosen]
+            system = np.ones((len(chosen) + 1, len(chosen) + 1))
+            system[0, 0], system[1:, 1:] = 0.0, q @ q.T
+            trial = np.linalg.lstsq(system, np.eye(len(chosen) + 1)[0], rcond=None)[0][1:]
+            if (trial > 1e-12).all():
+                weights = trial / trial.sum()
                 break
-            part = (weights[out] / np.maximum(weights[out] - trial[out], 1e-300)).min()
-            weights = weights + part * (trial - weights)
-            active &= weights > 1e-14
-            if not active.any():
+            falls = trial <= 1e-12
+            part = (weights[falls] / np.maximum(weights[falls] - trial[falls], 1e-300)).min()
+            weights = weights + min(part, 1.0) * (trial - weights)
+            keep = weights > 1e-12
+            chosen, weights = [c for c, k in zip(chosen, keep) if k], weights[keep] / weights[keep].sum()
+            if len(chosen) == 1:
                 break
-        weights = trial
-    return (weights / (weights.sum() or 1.0)) @ rows
+    return weights @ rows[chosen]
 
 
 def _why(g, valid, nearby, names) -> str:
@@ -379,16 +385,21 @@ class TiesLab(Lab):
         here, top = float(at[i]), self.result.value
         name = self.values["entry"]
         label = f"The value against {name}, with the slope of each convention at {number(here)}"
-        p = Plot(label, f"Value along {name}", (grid[0], grid[-1]), span(heights, 0.12), name, "value")
+        p = Plot(label, f"Value along {name}", (grid[0], grid[-1]), span(heights, 0.2), name, "value")
         p.line(list(zip(grid, heights)))
-        reach = (grid[-1] - grid[0]) / 5
-        for row, (_, (slope,), first) in enumerate(self._groups([i])):
+        reach, (low, high) = (grid[-1] - grid[0]) / 5, span(heights, 0.2)
+        for _, (slope,), first in self._groups([i]):
             if not math.isfinite(slope):
                 continue
-            p.line([(here - reach, top - slope * reach), (here + reach, top + slope * reach)], "ad-soft")
-            end = here + reach if row % 2 == 0 else here - reach
+            p.line(
+                [(here - 2 * reach, top - slope * 2 * reach), (here + 2 * reach, top + slope * 2 * reach)], "ad-soft"
+            )
+            rooms = [((high - top if slope * side > 0 else top - low) * 0.8, side) for side in (1, -1)]
+            ends = [(min(reach, room / abs(slope) if slope else reach), side) for room, side in rooms]
+            length, side = max(ends)
+            end = here + side * length
             p.point(end, top + slope * (end - here), MARKERS[first.convention])
-            p.note(end, top + slope * (end - here), f"slope {_tidy(slope)}", dy=-10, anchor="middle")
+            p.note(end, top + slope * (end - here), f"slope {_tidy(slope)}", dx=11, dy=16)
         p.point(here, top)
         return p
 
@@ -414,8 +425,8 @@ class TiesLab(Lab):
         groups = [g for g in self._groups([i]) if math.isfinite(g[1][0])]
         x = span([low, high, *(p[0] for _, p, _ in groups)], 0.35)
         said = f"every slope in [{_tidy(low)}, {_tidy(high)}]" if high - low > CLOSE else f"{_tidy(low)} alone"
-        p = Plot(f"Valid slopes of {name}: {said}", f"Valid slopes of {name}: {said}", x, (0, len(groups) + 1),
-                 f"gradient of {name}", "")  # fmt: skip
+        title = f"Valid slopes of {name}: {said}"
+        p = Plot(title, title, x, (0, len(groups) + 1), f"gradient of {name}", "", ticks="x")
         if high - low > CLOSE:
             p.area([(low, 0), (high, 0), (high, len(groups) + 1), (low, len(groups) + 1)])
         else:
@@ -433,10 +444,10 @@ class TiesLab(Lab):
         a, b = self.entries[i], self.entries[j]
         shape = "segment" if len(points) == 2 else "area" if len(points) > 2 else "point"
         more = "" if len(made.open) <= 2 else f", {len(made.open)} entries are open"
-        p = Plot(f"The valid gradients of {a} and {b} form a {shape} with corners "
-                 f"{', '.join(f'({_tidy(u)}, {_tidy(v)})' for u, v in points[:8])}", f"Valid gradients{more}",
-                 span([u for u, _ in every], 0.3), span([v for _, v in every], 0.3), f"gradient of {a}",
-                 f"gradient of {b}")  # fmt: skip
+        corners = ", ".join(f"({_tidy(u)}, {_tidy(v)})" for u, v in points[:8]) + (", …" if len(points) > 8 else "")
+        label = f"The valid gradients of {a} and {b} form a{'n' * (shape == 'area')} {shape} with corners {corners}"
+        x, y = _alike(span([u for u, _ in every], 0.3), span([v for _, v in every], 0.3))
+        p = Plot(label, f"Valid gradients{more}", x, y, f"gradient of {a}", f"gradient of {b}")
         if len(points) > 2:
             p.area(points)
         else:
@@ -445,6 +456,14 @@ class TiesLab(Lab):
             p.point(u, v, MARKERS[first.convention])
             p.note(u, v, text, dx=13)
         return p
+
+
+def _alike(x, y) -> tuple:
+    """Both ranges widened so that a unit is as long on both axes of a plot."""
+    wide, high = WIDTH - SIDE - RIGHT, HEIGHT - TOP - BOTTOM
+    unit = max((x[1] - x[0]) / wide, (y[1] - y[0]) / high)
+    more = [(unit * side - (b - a)) / 2 for (a, b), side in ((x, wide), (y, high))]
+    return tuple((a - m, b + m) for (a, b), m in zip((x, y), more))
 
 
 def _hull(points) -> list[tuple[float, float]]:

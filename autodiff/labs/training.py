@@ -105,11 +105,10 @@ def train(task: Task, *, lr=0.5, batch=20, epochs=30, optimiser="SGD", seed=0, s
     for p, value in zip(task.params, task.start):
         p.set(value)
     made, rng = OPTIMISERS[optimiser](task.params, lr=lr), np.random.default_rng(seed)
-    history = History(settings, ())
-    try:
-        with np.errstate(all="ignore"):
-            history = replace(history, losses=(_whole(task),))
-            tell(history)
+    with np.errstate(all="ignore"):
+        history = History(settings, (_whole(task),))
+        tell(history)
+        try:
             for _ in range(epochs):
                 order = rng.permutation(task.size)
                 for first in range(0, task.size, batch):
@@ -124,8 +123,8 @@ def train(task: Task, *, lr=0.5, batch=20, epochs=30, optimiser="SGD", seed=0, s
                 if not math.isfinite(loss) or abs(loss) > DIVERGED:
                     return _ended(task, history, "diverged")
             return _ended(task, history, "done")
-    except KeyboardInterrupt:
-        return _ended(task, history, "stopped")
+        except KeyboardInterrupt:
+            return _ended(task, history, "stopped")
 
 
 def _whole(task: Task) -> float:
@@ -196,7 +195,12 @@ class TrainingLab(Lab):
             raise RuntimeError("a run is going on: stop it before another one starts")
         self._begin()
         self._thread = threading.Thread(target=self._train, name="autodiff training", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # Python in a browser has no threads
+            self._thread = None
+            self._train()
+            return
         _while_it_runs(self._loop, self._thread, self._stop)
 
     def stop(self) -> None:
@@ -210,19 +214,22 @@ class TrainingLab(Lab):
 
     def _begin(self) -> None:
         self._stop.clear()
+        self._kept = self.result
         if self.result.epochs > 0:
             self.previous = self.result
 
     def _train(self) -> None:
+        background = threading.current_thread() is self._thread
         try:
             self.result = train(self.task, **self.values, stop=self._stop.is_set, tell=self._tell)
         except Exception as error:
-            if threading.current_thread() is threading.main_thread():
+            self.result = self._kept
+            if not background:
                 raise
             self._trouble = clean(f"{type(error).__name__}: {error}", LONGEST)
-            self.result = replace(self.result, ended="stopped")
         finally:
-            self._thread = None if threading.current_thread() is self._thread else self._thread
+            if background:
+                self._thread = None
             self._show()
 
     def _tell(self, history: History) -> None:
@@ -269,6 +276,9 @@ class TrainingLab(Lab):
         score = "" if run.score is None else f", {run.score:.1%} right"
         return f"{_settings(s)}: {how}, loss {_loss(run.losses[0])} before and {_loss(last)} now{score}."
 
+    def _says(self):
+        return "Training runs." if self.result.ended == "running" else self._summary()
+
     def _blocks(self):
         run, blocks = self.result, []
         blocks.append(Text(self._summary(), strong=True))
@@ -288,16 +298,14 @@ class TrainingLab(Lab):
         curves = [run.losses, *([before.losses] if before else [])]
         drawn = [v for c in curves for v in c if math.isfinite(v)]
         top = min(max(drawn, default=1.0), 10 * max(drawn[0] if drawn else 1.0, 1e-12))
-        longest = max(run.settings["epochs"], *(len(c) - 1 for c in curves))
         low = min(0.0, min(drawn, default=0.0))
         label = f"Loss against epochs: from {_loss(run.losses[0])} to {_loss(run.losses[-1])} after {run.epochs} epochs"
         title, y = "Loss of all examples", (low, top * 1.12)
-        p = Plot(label, title, (0, longest), y, "epoch", "loss", width=560, height=320)
+        p = Plot(label, title, (0, run.settings["epochs"]), y, "epoch", "loss", width=480, height=310)
         lift = lambda v: min(v, top * 1.1)
         if before:
             p.line([(k, lift(v)) for k, v in enumerate(before.losses)], "ad-soft")
-            k = max(before.epochs * 2 // 3, 0)
-            p.note(k, lift(before.losses[k]), f"before: {_settings(before.settings)}", dx=0, dy=-12, quiet=True)
+            p.text(p.width - 8, 18, f"dashed: {_settings(before.settings)}", anchor="end", size=12, quiet=True)
         p.line([(k, lift(v)) for k, v in enumerate(run.losses)], "ad-strong")
         p.point(run.epochs, lift(run.losses[-1]), "diamond")
         p.note(run.epochs, lift(run.losses[-1]), _loss(run.losses[-1]), dy=-12, dx=8, bold=True)
@@ -372,6 +380,6 @@ def _while_it_runs(loop, thread: threading.Thread, stop: threading.Event) -> Non
         if thread.is_alive():
             loop.call_later(0.2, check)
         else:
-            signal.signal(signal.SIGINT, before[0])
+            signal.signal(signal.SIGINT, before[0] or signal.SIG_DFL)  # None: not installed from Python
 
     loop.call_soon_threadsafe(begin)

@@ -1,6 +1,7 @@
 // A lab: Python sends what there is to see, and gets told which control was moved. Everything is inserted as text.
 
-const SMALLEST_SCALE = 0.72; // below this a picture scrolls instead of shrinking
+// Below this a picture scrolls instead of shrinking; a graph has more to read than a plot.
+const SMALLEST = { graph: 0.72, plot: 0.55 };
 const FEW = 4; // options up to this many are shown at once
 
 function make(tag, attributes = {}, ...children) {
@@ -36,10 +37,12 @@ const KINDS = {
       say();
       send(Number(range.value));
     });
-    const element = make("div", { class: "ad-control ad-wide" },
-      make("span", { class: "ad-name" }, control.label), make("div", { class: "ad-sliding" }, range, output));
+    const name = make("span", { class: "ad-name" }, control.label);
+    const element = make("div", { class: "ad-control ad-wide" }, name, make("div", { class: "ad-sliding" }, range, output));
     const update = (state, pending) => {
       texts = state.texts;
+      name.textContent = state.label;
+      range.setAttribute("aria-label", state.label);
       range.max = texts.length - 1;
       if (!pending) range.value = state.value;
       say();
@@ -244,6 +247,7 @@ class Lab {
     svg.removeAttribute("height");
     svg.setAttribute("role", "presentation");
     figure.append(svg);
+    if (drawn) figure.tabIndex = 0; // it scrolls where it does not fit
     for (const [part, value] of Object.entries(parts ?? {})) {
       const group = svg.querySelector(`[id="${CSS.escape(part)}"]`);
       const path = group?.querySelector("path");
@@ -265,9 +269,9 @@ class Lab {
   fit() {
     for (const figure of this.body.querySelectorAll(".ad-figure")) {
       if (!figure.natural) continue;
-      const frame = figure.classList.contains("ad-picture") ? 18 : 0;
-      const room = this.body.clientWidth - frame;
-      const scale = Math.max(Math.min(room / figure.natural[0], 1), SMALLEST_SCALE);
+      const graph = figure.classList.contains("ad-picture");
+      const room = this.body.clientWidth - (graph ? 18 : 0);
+      const scale = Math.max(Math.min(room / figure.natural[0], 1), graph ? SMALLEST.graph : SMALLEST.plot);
       const svg = figure.querySelector("svg");
       svg.style.width = `${figure.natural[0] * scale}px`;
       svg.style.height = `${figure.natural[1] * scale}px`;
