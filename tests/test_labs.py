@@ -498,6 +498,11 @@ def test_training_asks_for_what_it_can_do(arguments, error, message):
         labs.training(**arguments)
 
 
+def test_a_long_run_is_still_a_small_picture():
+    lab = labs.training("regression", epochs=3000, batch=64)
+    assert lab.result.epochs == 3000 and len(json.dumps(lab._view())) < 30_000
+
+
 def test_a_learning_rate_of_zero_is_one():
     losses = labs.training("regression", lr=0.0, epochs=2).result.losses
     assert losses[0] == losses[1] == losses[2]
@@ -621,6 +626,12 @@ def test_a_failing_function_keeps_the_last_result():
     assert view["trouble"].startswith("NoRuleError: ") and view["count"] == 7 and (lab.values, lab.text) == before
     lab._answer({"count": 8, "values": {"value": 0}})
     assert lab._view()["trouble"] == "" and lab.values != before[0]
+
+
+def test_the_curve_has_a_gap_where_the_function_has_no_value():
+    lab = labs.ties(lambda x: np.histogram(x) if x.data.min() < 0 else x.max(), [0.5, 1.0])
+    assert lab._height(lab._at(lab.values), 0, -1.0) != lab._height(lab._at(lab.values), 0, -1.0)
+    assert "there is no tie" in lab.text and "<svg" in lab.svg()
 
 
 def test_what_the_front_end_sends_is_checked():

@@ -408,7 +408,7 @@ class TiesLab(Lab):
         x[i] = v
         try:
             return float(np.sum(np.asarray(self.f(*map(Tensor, _split(x, self.shapes))).data)))
-        except (ArithmeticError, ValueError):
+        except Exception:  # where the user's function has no value, the curve has a gap
             return math.nan
 
     def _subdifferential(self) -> Plot:

@@ -24,6 +24,7 @@ EPOCHS = [1, 2, 3, 5, 10, 15, 20, 30, 50, 100, 200, 500, 1000]
 OPTIMISERS = {"SGD": SGD, "AdamW": AdamW}
 SECONDS_BETWEEN_VIEWS = 0.1
 DIVERGED = 1e12
+DRAWN = 400  # points of a curve
 
 
 @dataclass(frozen=True)
@@ -304,9 +305,9 @@ class TrainingLab(Lab):
         p = Plot(label, title, (0, run.settings["epochs"]), y, "epoch", "loss", width=480, height=310)
         lift = lambda v: min(v, top * 1.1)
         if before:
-            p.line([(k, lift(v)) for k, v in enumerate(before.losses)], "ad-soft")
+            p.line([(k, lift(v)) for k, v in _thinned(before.losses)], "ad-soft")
             p.text(p.width - 8, 18, f"dashed: {_settings(before.settings)}", anchor="end", size=12, quiet=True)
-        p.line([(k, lift(v)) for k, v in enumerate(run.losses)], "ad-strong")
+        p.line([(k, lift(v)) for k, v in _thinned(run.losses)], "ad-strong")
         p.point(run.epochs, lift(run.losses[-1]), "diamond")
         p.note(run.epochs, lift(run.losses[-1]), _loss(run.losses[-1]), dy=-12, dx=8, bold=True)
         return p
@@ -347,6 +348,12 @@ def training(loss="classifier", params=None, data=None, *, score=None, lr=None, 
     return TrainingLab(task, dict(lr=lr, batch=batch, epochs=epochs, optimiser=optimiser, seed=seed))
 
 
+def _thinned(losses) -> list:
+    """(epoch, loss), as many as a picture can show."""
+    every = max(1, len(losses) // DRAWN)
+    return [(k, v) for k, v in enumerate(losses) if k % every == 0 or k == len(losses) - 1]
+
+
 def _settings(s: dict) -> str:
     return f"{s['optimiser']}, learning rate {number(s['lr'])}, batch {s['batch']}"
 
@@ -370,16 +377,22 @@ def _while_it_runs(loop, thread: threading.Thread, stop: threading.Event) -> Non
     """Let an interrupt of an idle kernel stop this run: kernels ignore one between two cells."""
     if loop is None:
         return
-    before: list = []
+    usual = []
 
-    def begin():
-        before.append(signal.signal(signal.SIGINT, lambda *_: stop.set()))
-        check()
+    def interrupted(*_):
+        stop.set()
 
     def check():
-        if thread.is_alive():
-            loop.call_later(0.2, check)
-        else:
-            signal.signal(signal.SIGINT, before[0] or signal.SIG_DFL)  # None: not installed from Python
+        # A kernel puts a handler of its own in place for each cell and message, and then back what it found; so this
+        # looks again, and changes nothing while a cell runs: there an interrupt is for the cell.
+        now = signal.getsignal(signal.SIGINT)
+        if thread.is_alive() and now is not interrupted and now is not signal.default_int_handler:
+            usual.append(now or signal.SIG_IGN)
+            signal.signal(signal.SIGINT, interrupted)
+        elif not thread.is_alive() and now is interrupted:
+            signal.signal(signal.SIGINT, usual[0])
+        elif not thread.is_alive() and now is not signal.default_int_handler:
+            return
+        loop.call_later(SECONDS_BETWEEN_VIEWS, check)
 
-    loop.call_soon_threadsafe(begin)
+    loop.call_soon_threadsafe(check)
