@@ -78,7 +78,8 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
     Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
     """
-    arrays, detecting = detach == "all", _detecting.get()
+    arrays, taken, detecting = detach == "all", detach == "taken", _detecting.get()
+    tensor, ndarray = Node.kind, np.ndarray
     owned = set()  # nodes whose slot holds a sum
     for node in order:
         rule = node._rule
@@ -87,26 +88,28 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
         g = slots.pop(node, None)
         if g is None:  # every rule on the way here said "no gradient"
             continue
-        if node in stay:
+        if stay and node in stay:
             slots[node] = g
-        if detach == "taken":
-            g = g.detach()
-        inputs, params = node._inputs, node._params
-        y, operands = (node._array, node._values) if arrays else (node, inputs)
-        for partial, t in zip(rule.partials or rule.partials_for(inputs), inputs):
-            if partial is None or not isinstance(t, Node) or not (t._role if needed is None else t in needed):
+        if arrays:
+            y, operands = node._array, node._values
+        else:
+            y, operands = node, node._inputs
+            g = g.detach() if taken else g
+        into = rule.into if arrays and not detecting else None
+        for partial, t in zip(rule.partials or rule.partials_for(node._inputs), node._inputs):
+            if partial is None or not isinstance(t, tensor) or not (t._role if needed is None else t in needed):
                 continue
             total = slots.get(t)
-            if rule.into is not None and arrays and not detecting:
+            if into is not None:
                 if t not in owned:
                     total = slots[t] = np.zeros(t._shape, t._array.dtype) if total is None else np.array(total)
                     owned.add(t)
-                rule.into(total, g, **params)
+                into(total, g, **node._params)
                 continue
-            share = g if partial is identity else partial(g, y, *operands, **params)
+            share = g if partial is identity else partial(g, y, *operands, **node._params)
             if share is None:
                 continue
-            if not arrays and not isinstance(share, Node):
+            if not arrays and not isinstance(share, tensor):
                 share = constant(share)
             if strong_zero and rule.elementwise:
                 share = _strong_zero(g, share)
@@ -118,7 +121,7 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
                 total += share
             else:
                 total = total + share
-                slots[t] = np.asarray(total) if arrays else total
+                slots[t] = np.asarray(total) if arrays and total.__class__ is not ndarray else total
                 owned.add(t)
             if detecting:
                 _check_finite(slots[t], node, t, SUMMED)
