@@ -79,6 +79,7 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
     """
     arrays, taken, detecting = detach == "all", detach == "taken", _detecting.get()
+    careful = not arrays or strong_zero or detecting
     tensor, ndarray = Node.kind, np.ndarray
     owned = set()  # nodes whose slot holds a sum
     for node in order:
@@ -90,31 +91,31 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
             continue
         if stay and node in stay:
             slots[node] = g
-        if arrays:
-            y, operands = node._array, node._values
-        else:
-            y, operands = node, node._inputs
-            g = g.detach() if taken else g
-        into = rule.into if arrays and not detecting else None
+        if taken:
+            g = g.detach()
         for partial, t in zip(rule.partials or rule.partials_for(node._inputs), node._inputs):
             if partial is None or not isinstance(t, tensor) or not (t._role if needed is None else t in needed):
                 continue
             total = slots.get(t)
-            if into is not None:
+            if rule.into is not None and arrays and not detecting:
                 if t not in owned:
                     total = slots[t] = np.zeros(t._shape, t._array.dtype) if total is None else np.array(total)
                     owned.add(t)
-                into(total, g, **node._params)
+                rule.into(total, g, **node._params)
                 continue
-            share = g if partial is identity else partial(g, y, *operands, **node._params)
+            if partial is identity:
+                share = g
+            elif arrays:
+                share = partial(g, node._array, *node._values, **node._params)
+            else:
+                share = partial(g, node, *node._inputs, **node._params)
             if share is None:
                 continue
-            if not arrays and not isinstance(share, tensor):
-                share = constant(share)
-            if strong_zero and rule.elementwise:
-                share = _strong_zero(g, share)
-            if detecting:
-                _check_finite(share, node, t)
+            if careful:
+                share = share if arrays or isinstance(share, tensor) else constant(share)
+                share = _strong_zero(g, share) if strong_zero and rule.elementwise else share
+                if detecting:
+                    _check_finite(share, node, t)
             if total is None:
                 slots[t] = share
             elif arrays and t in owned:

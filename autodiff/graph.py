@@ -49,7 +49,7 @@ class Node:
     __slots__ = ("_array", "_shape", "_rule", "_inputs", "_values", "_params", "_id", "_role", "_name", "_source",
                  "_sets", "__weakref__")  # fmt: skip
 
-    kind = None  # the class of results: Tensor puts itself here, so that the layers below it need not import it
+    kind = None  # the class of results: Tensor, once it is there, so that the layers below it need not import it
 
     @property
     def is_variable(self) -> bool:

@@ -25,11 +25,11 @@ def _binary(ufunc):
                 and (self._role == PATH or other._role == PATH)
                 and recording.get()
             ):
-                return record(rule, ufunc(a, b), (self, other), (a, b))
+                return record(rule, ufunc(a, b), (self, other), (a, b), shape=self._shape)
         elif cls is float or cls is int:
             if self._role == PATH and not (multiplies and other == 0) and recording.get():
                 a = self._array
-                return record(rule, ufunc(a, other), (self, other), (a, other))
+                return record(rule, ufunc(a, other), (self, other), (a, other), shape=self._shape)
         elif not isinstance(other, OPERANDS):
             return NotImplemented
         return apply(rule, (self, other))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from .rules.hints import instead_of, name_of
 new_id = itertools.count().__next__
 recording = ContextVar("recording", default=True)
 NO_PARAMS: dict = {}
+ndarray = np.ndarray
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
 CUMULATIVE = {np.add: np.cumsum, np.multiply: np.cumprod}
 
@@ -54,21 +56,24 @@ def init_leaf(t: Node, array: np.ndarray) -> None:
 
 def constant(value) -> Node:
     """A plain Tensor that holds this array itself, without a copy."""
-    t = _new(Node.kind)
-    init_leaf(t, value if value.__class__ is np.ndarray else np.asarray(value))
+    t = _blank()
+    init_leaf(t, value if value.__class__ is ndarray else np.asarray(value))
     return t
 
 
-_new = object.__new__
+def results_are(kind: type) -> None:
+    """Tensor says here that results are Tensors, so that the layers below it need not import it."""
+    global _blank
+    Node.kind, _blank = kind, functools.partial(object.__new__, kind)
 
 
-def record(rule: Rule, value, inputs: tuple, values: tuple, params: dict = NO_PARAMS, role: int = PATH) -> Node:
-    """A Tensor that remembers that `rule` made it of `inputs`, whose arrays are `values`."""
-    t = _new(Node.kind)
-    if value.__class__ is not np.ndarray:
+def record(rule: Rule, value, inputs: tuple, values: tuple, params: dict = NO_PARAMS, role: int = PATH, shape=()):
+    """A Tensor that remembers that `rule` made it of `inputs`, whose arrays are `values`; `shape`: if already known."""
+    t = _blank()
+    if value.__class__ is not ndarray:
         value = np.asarray(value)
     t._array = value
-    t._shape = value.shape
+    t._shape = shape or value.shape
     t._rule = rule
     t._inputs = inputs
     t._values = values

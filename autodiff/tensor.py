@@ -12,7 +12,7 @@ from .gradstore import GradStore
 from .graph import PATH, Node, is_floating
 from .recording import (
     CUMULATIVE, NO_PARAMS, REDUCTIONS, NoRuleError, apply, as_operand, call, cast, constant, frozen_key, init_leaf,
-    new_id, record, recording, value_of,
+    new_id, record, recording, results_are, value_of,
 )  # fmt: skip
 from .rules import RULES, index
 
@@ -106,7 +106,7 @@ class Tensor(Node):
         if self._role == PATH and len(inputs) == 1 and not kwargs and method == "__call__":
             rule = RULES.get(ufunc)
             if rule is not None and rule.plain and recording.get():  # the common case; `apply` gives the same
-                return record(rule, ufunc(self._array), inputs, (self._array,))
+                return record(rule, ufunc(self._array), inputs, (self._array,), shape=self._shape)
         if "out" in kwargs:
             raise TypeError(f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never change and "
                             "the history would be lost. Use the result, or .data for its plain value")  # fmt: skip
@@ -237,4 +237,4 @@ class Var(Tensor):
         self._sets.append(new_id())
 
 
-Node.kind = Tensor
+results_are(Tensor)

@@ -72,7 +72,7 @@ rule(np.arctan2,     lambda g, y, a, b: g * turn(b, a),              lambda g, y
 rule(np.hypot,       lambda g, y, a, b: g * ratio(a, y),             lambda g, y, a, b: g * ratio(b, y))
 rule(np.sinh,        lambda g, y, a: g * np.cosh(a))
 rule(np.cosh,        lambda g, y, a: g * np.sinh(a))
-rule(np.tanh,        lambda g, y, a: g * (1 - y * y))
+rule(np.tanh,        lambda g, y, a: g - g * (y * y))
 rule(np.arcsinh,     lambda g, y, a: g / np.hypot(a, 1))
 rule(np.arccosh,     lambda g, y, a: g / np.sqrt((a - 1) * (a + 1)))
 rule(np.arctanh,     lambda g, y, a: g / ((1 - a) * (1 + a)))
