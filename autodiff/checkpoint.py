@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .backward import propagate, strong_zeros
-from .graph import PATH, Node, differentiable_inputs, is_floating
+from .graph import Node, differentiable_inputs, is_floating
 from .recording import NO_PARAMS, constant, frozen, new_id, record, recording
 from .rules import RULES, Rule
 from .tensor import Tensor

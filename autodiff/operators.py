@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .graph import PATH, Node, is_floating
-from .recording import NO_PARAMS, apply, call, record, recording, value_of
+from .recording import NO_PARAMS, aligned, apply, call, record, recording, value_of
 from .rules import RULES, astype
 from .tensor import Tensor, Var
 
@@ -20,12 +20,13 @@ def _binary(ufunc):
         cls = other.__class__
         if cls is Tensor or cls is Var:
             a, b = self._array, other._array
-            if (
-                (other is self or self._shape == other._shape and a.dtype is b.dtype)
-                and (self._role == PATH or other._role == PATH)
-                and recording.get()
-            ):
-                return record(rule, ufunc(a, b), (self, other), (a, b), shape=self._shape)
+            if (self._role == PATH or other._role == PATH) and a.dtype is b.dtype and recording.get():
+                if other is self or self._shape == other._shape:
+                    return record(rule, ufunc(a, b), (self, other), (a, b), shape=self._shape)
+                if self._role and other._role:
+                    value = ufunc(a, b)
+                    x, y = aligned(self, value), aligned(other, value)
+                    return record(rule, value, (x, y), (x._array, y._array))
         elif cls is float or cls is int:
             if self._role == PATH and not (multiplies and other == 0) and recording.get():
                 a = self._array

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .graph import CUT, PATH, SLOT, Node, is_floating
-from .rules import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, astype
+from .rules import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, astype, broadcast
 from .rules.hints import instead_of, name_of
 
 new_id = itertools.count().__next__
@@ -88,39 +88,45 @@ def apply(rule: Rule, operands: tuple, params: dict = NO_PARAMS, options: dict =
 
     `params` go to the forward and to the partials, `options` to the partials alone.
     """
-    operands = tuple([t if isinstance(t, Node) else as_operand(t) for t in operands])
-    values = tuple([t._array if isinstance(t, Node) else t for t in operands])
-    value = rule.forward(*values, **params) if rule.each is None else rule.forward(values, **params)
-    if value.dtype.kind not in "fiub":
+    inputs, values, tracked = [], [], False
+    for t in operands:
+        t = t if isinstance(t, Node) else as_operand(t)
+        if isinstance(t, Node):
+            tracked = tracked or t._role == PATH or t._rule is not None
+            values.append(t._array)
+        else:
+            values.append(t)
+        inputs.append(t)
+    value = rule.forward(*values, **params) if rule.each is None else rule.forward(tuple(values), **params)
+    kind = value.dtype.kind
+    if kind not in "fiub":
         raise TypeError(f"{rule.name} gave {value.dtype}: Tensors hold floating, integer or boolean numbers only")
-    if not recording.get() or not any([isinstance(t, Node) and t.tracked for t in operands]):
+    if not tracked or not recording.get():
         return constant(value)
-    if not is_floating(value.dtype) or rule.forward is np.multiply and any([_is_zero(t) for t in operands]):
+    if kind != "f" or rule.forward is np.multiply and any([_is_zero(t) for t in inputs]):
         rule = rule.frozen
-    partials = rule.partials_for(operands) if rule.differentiable else (None,) * len(operands)
-    inputs = tuple([_input(t, p, rule, value) for t, p in zip(operands, partials)])
-    leads = any([p is not None and isinstance(t, Node) and t._role == PATH for t, p in zip(operands, partials)])
     if rule.save is not None:
         options = {**options, "saved": rule.save(value, *values, **params, **options)}
-    values = tuple([t._array if isinstance(t, Node) else t for t in inputs])
-    return record(rule, value, inputs, values, {**params, **options} if options else params, PATH if leads else CUT)
+    role = CUT
+    for i, (t, partial) in enumerate(zip(inputs, rule.partials or rule.partials_for(inputs))):
+        if not isinstance(t, Node):
+            inputs[i] = values[i] = frozen(t)
+        elif partial is not None:
+            role = PATH if t._role == PATH else role
+            if rule.elementwise and is_floating(t._array.dtype):
+                inputs[i] = t = aligned(t, value)
+                values[i] = t._array
+    return record(rule, value, tuple(inputs), tuple(values), {**params, **options} if options else params, role)
 
 
-def _input(t, partial, rule: Rule, value: np.ndarray):
-    """The operand as the graph keeps it: an array as a copy that nobody can write to, a node in the result's shape."""
-    if not isinstance(t, Node):
-        return frozen(t)
-    return _aligned(t, value) if rule.elementwise and partial is not None and is_floating(t._array.dtype) else t
-
-
-def _aligned(t: Node, value: np.ndarray) -> Node:
+def aligned(t: Node, value: np.ndarray) -> Node:
     """`t` cast and broadcast to the dtype and shape of the result, by nodes of their own, plain tensors too."""
     role = PATH if t._role else CUT
     if t._array.dtype != value.dtype:
         t = record(RULES[astype], t._array.astype(value.dtype), (t,), (t._array,), {"dtype": value.dtype}, role)
     if t._shape != value.shape:
-        wide = np.broadcast_to(t._array, value.shape)
-        t = record(RULES[np.broadcast_to], wide, (t,), (t._array,), {"shape": value.shape}, role)
+        shape = value.shape
+        t = record(RULES[np.broadcast_to], broadcast(t._array, shape), (t,), (t._array,), {"shape": shape}, role)
     return t
 
 

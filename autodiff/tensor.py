@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array as packed
 import weakref
 from collections.abc import Iterable
 
@@ -122,7 +123,7 @@ class Tensor(Node):
         dtype = kwargs.pop("dtype", None)
         if dtype is not None:
             inputs = tuple(cast(x, dtype) for x in inputs)
-        if any(value is not True for value in kwargs.values()):
+        if kwargs and any(value is not True for value in kwargs.values()):
             raise NoRuleError(f"np.{ufunc.__name__} with {', '.join(kwargs)}= has no rule; np.where chooses entries")
         return call(ufunc, inputs, NO_PARAMS)
 
@@ -215,7 +216,7 @@ class Var(Tensor):
             called = "Var" if name is None else f"Var {name!r}"
             raise TypeError(f"{called} needs floating data, got {self.dtype}: only floating numbers can be "
                             "differentiated. Write 3.0 for 3, or pass dtype=float")  # fmt: skip
-        self._role, self._sets = PATH, []
+        self._role, self._sets = PATH, packed("q")
 
     def set(self, value) -> None:
         """Give it a new value of the same shape and dtype. Graphs recorded before become stale.

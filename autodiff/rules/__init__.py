@@ -2,9 +2,9 @@
 
 from . import compositions, linalg, statistics, table
 from .rule import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, composed, identity, nondifferentiable, rule
-from .helpers import astype, dispatched, index, is_basic, put
+from .helpers import astype, broadcast, dispatched, index, is_basic, put
 
 __all__ = [
-    "COMPOSED", "NOT_GIVEN", "RULES", "VALUES", "Rule", "astype", "composed", "compositions", "dispatched", "identity",
+    "COMPOSED", "NOT_GIVEN", "RULES", "VALUES", "Rule", "astype", "broadcast", "composed", "compositions", "dispatched", "identity",
     "index", "is_basic", "linalg", "nondifferentiable", "put", "rule", "statistics", "table",
 ]  # fmt: skip

@@ -41,12 +41,29 @@ def expand(g, a, axis, keepdims):
     """Undo a reduction of `a`: copy the cotangent of each result along the axes that were reduced."""
     if axis is not None and not keepdims:
         g = np.expand_dims(g, axis)
-    return np.broadcast_to(g, a.shape)
+    return broadcast(g, a.shape)
+
+
+def broadcast(a, shape):
+    """`np.broadcast_to`, several times faster where `a` is one block of memory."""
+    if isinstance(a, np.generic):
+        a = np.asarray(a)
+    if type(a) is not np.ndarray or not a.flags.c_contiguous or not a.size:
+        return np.broadcast_to(a, shape)
+    extra = len(shape) - a.ndim
+    if extra < 0 or any([n != m and n != 1 for n, m in zip(a.shape, shape[extra:])]):
+        return np.broadcast_to(a, shape)  # raises NumPy's own error
+    strides = [0 if n == 1 else step for n, step in zip(a.shape, a.strides)]
+    wide = np.ndarray(shape, a.dtype, a, strides=(0,) * extra + tuple(strides))
+    wide.setflags(write=False)
+    return wide
 
 
 def sum_to(g, shape):
     """Undo a broadcast: sum over the axes that were inserted on the left and the axes that were stretched."""
     extra = len(g.shape) - len(shape)
+    if g.shape[extra:] == shape:
+        return np.sum(g, axis=tuple(range(extra)))
     stretched = tuple(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i])
     return np.reshape(np.sum(g, axis=tuple(range(extra)) + stretched), shape)
 

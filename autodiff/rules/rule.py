@@ -70,6 +70,8 @@ class Rule:
 
     def partials_for(self, operands):
         """The partials, one for each of these operands."""
+        if not self.differentiable:
+            return (None,) * len(operands)
         if self.joint is not None:
             return _shares_of(self.joint, len(operands))
         return self.partials if self.each is None else _bind_positions(self.each, len(operands))
