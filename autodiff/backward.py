@@ -177,7 +177,6 @@ def _check_finite(share, node: Node, t: Node, what: str = RETURNED) -> None:
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         inputs = ", ".join(i.label if isinstance(i, Node) else repr(i) for i in node._inputs)
-        raise FloatingPointError(
-            f"{what.format(op=node._rule and node._rule.name, value=values[index])} at index {index} as the cotangent of {t.label}; the node is {node.label}, "
-            f"its inputs are {inputs or 'none'}"
-        )
+        found = what.format(op=node._rule and node._rule.name, value=values[index])
+        raise FloatingPointError(f"{found} at index {index} as the cotangent of {t.label}; the node is {node.label}, "
+                                 f"its inputs are {inputs or 'none'}")  # fmt: skip

@@ -166,7 +166,8 @@ def _view(t: Node, key: str, visited: set, names: dict) -> NodeView:
         elif getattr(t, "_source", None) is not None:
             kind, note = "detached", "detached: the gradient stops here"
         else:
-            kind, note = "constant", "constant" if is_floating(t._array.dtype) else "constant, not floating: no gradient"
+            kind = "constant"
+            note = "constant" if is_floating(t._array.dtype) else "constant, not floating: no gradient"
         notes.append(note)
     elif not rule.differentiable:
         kind = "pruned"

@@ -5,6 +5,6 @@ from .rule import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, composed, identity, 
 from .helpers import astype, broadcast, dispatched, index, is_basic, put
 
 __all__ = [
-    "COMPOSED", "NOT_GIVEN", "RULES", "VALUES", "Rule", "astype", "broadcast", "composed", "compositions", "dispatched", "identity",
-    "index", "is_basic", "linalg", "nondifferentiable", "put", "rule", "statistics", "table",
+    "COMPOSED", "NOT_GIVEN", "RULES", "VALUES", "Rule", "astype", "broadcast", "composed", "compositions", "dispatched",
+    "identity", "index", "is_basic", "linalg", "nondifferentiable", "put", "rule", "statistics", "table",
 ]  # fmt: skip
