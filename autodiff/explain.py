@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .graph import CUT, Node, differentiable_inputs, is_floating, reachable
+from .graph import Node, differentiable_inputs, is_floating, reachable
 
 
 def why_missing(root, wrt, tensor: Node) -> str:
@@ -34,13 +34,13 @@ def _why_unreached(root: Node, tensor: Node) -> str:
         source = getattr(node, "_source", None)
         if source is not None:
             detached = detached or node
-            barrier = barrier or f"it is behind a detach: {node.label} was cut off from what it was computed from."
+            barrier = f"it is behind a detach: {node.label} was cut off from what it was computed from."
             below = [t for t in (source(),) if t is not None]
         for t in below:
             if t not in barriers:
-                closed = source is None and t not in open_to or node._role == CUT and node._rule is not None
+                closed = source is None and t not in open_to  # the barrier named is the one nearest to the tensor
                 pruned = f"it is only reached through {node.label}, whose derivative is zero or undefined: pruned."
-                barriers[t] = barrier or (pruned if closed else None)
+                barriers[t] = pruned if closed else barrier
                 todo.append(t)
     if tensor in barriers:
         return barriers[tensor] or "it was reached, but no rule on the way gave it a gradient."
