@@ -52,7 +52,7 @@ def backward(
         raise ValueError(f"detach={detach!r}: expected 'all', 'taken' or 'none'")
     _check_floating(root, "the root of a backward pass")
     targets = None if wrt is None else _targets(wrt, "wrt")
-    stay = set(_targets(keep, "keep")) | set(targets or ())
+    stay = {*(_targets(keep, "keep") if keep else ()), *(targets or ())}
     order = sorted_nodes(root, targets)
     slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
     if targets is None:
