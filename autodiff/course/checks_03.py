@@ -176,7 +176,9 @@ _KINDS = {
     "missing-leaf": "an order in which a leaf is missing",
     "missing-root": "an order in which the root is missing",
     "repeated": "an order in which a node stands twice",
-    "stranger": "an order with a node that is not in the graph",
+    "stranger-root": "a node from outside the graph in place of the root",
+    "stranger-leaf": "a node from outside the graph in place of a leaf",
+    "stranger": "an order with one more node, from outside the graph",
     "empty": "an empty list",
 }
 
@@ -204,7 +206,9 @@ def _planted(rng):
         planted += [(None, root, order), (None, root, _shuffled(root, rng)), (None, root, _shuffled(root, rng)),
                     ("reversed", root, order[::-1]), ("empty", root, []),
                     ("missing-leaf", root, [n for n in order if n is not leaves[0]]), ("missing-root", root, order[1:]),
-                    ("repeated", root, [*order, order[-1]]), ("stranger", root, [*order, leaf("stranger")])]
+                    ("repeated", root, [*order, order[-1]]), ("stranger", root, [*order, leaf("stranger")]),
+                    ("stranger-root", root, [leaf("stranger"), *order[1:]]),
+                    ("stranger-leaf", root, [leaf("stranger") if n is leaves[0] else n for n in order])]
     root = _short_and_long()
     out, a, x = users_first(root)
     planted.append(("early", root, [out, x, a]))
@@ -244,47 +248,82 @@ def _judge_b(attempt):
     if reason is not None:
         return reason
     name = name_of(function)
-    wrong, right_no, seen_yes = {}, 0, 0
+    wrong, refused, said_yes, crashed = {}, set(), set(), None
     for kind, root, order in _planted(attempt.rng):
         call = f"{name}({root.name}, {_show(order)})"
         result = run(function, root, list(order))
         problem = stopped(attempt, result, call)
         if problem is not None:
-            if result.ended == "raised":
-                problem.body[1:1] = ["The graph:", _graph_lines(root)]
-            return problem
+            if result.ended != "raised":
+                return problem
+            problem.body[1:1] = ["The graph:", _graph_lines(root)]
+            if kind is None:
+                return problem
+            crashed = crashed or (root, order, problem)
+            continue
         if result.value is None:
             return attempt.fault("no-return", printed(result), None, call=call)
         if type(result.value).__name__ not in ("bool", "bool_"):
-            return attempt.wrong([f"`{call}` returned {safe_repr(result.value)}."], look="Return True or False.")
-        said = bool(result.value)
-        seen_yes += said
-        if said != (kind is None):
-            wrong.setdefault(kind, (root, order))
-        elif kind is not None:
-            right_no += 1
-    if not wrong:
+            return attempt.wrong([f"`{call}` returned {safe_repr(result.value)}.", *printed(result)],
+                                 look="Return True or False.")
+        # The order with one node alone says nothing about directions.
+        if bool(result.value) and len(order) > 1:
+            said_yes.add(kind)
+        elif not result.value:
+            refused.add(kind)
+        if bool(result.value) != (kind is None):
+            wrong.setdefault(kind, (root, order, result))
+    if not wrong and not crashed:
         return attempt.passed()
+    fault = _fault_b(wrong, refused, said_yes)
+    if crashed and (not wrong or not fault):
+        root, order, problem = crashed
+        return attempt.fault("crashes", problem.body, None, why=_why_wrong(root, order))
     kinds = [k for k in _KINDS if k in wrong]
-    root, order = wrong[kinds[0]] if kinds else wrong[None]
-    got = [f"`{name}({root.name}, {_show(order)})` returned {'True' if kinds else 'False'}; "
-           f"expected {'False' if kinds else 'True'}. The graph:", _graph_lines(root)]
-    rows = [("a valid order", "True", "False" if None in wrong else "True")]
+    # A refused valid order is the better witness: it shows what the function asks for.
+    right = None in wrong
+    root, order, result = wrong[None] if right else wrong[kinds[0]]
+    got = [f"`{name}({root.name}, {_show(order)})` returned {not right}; expected {right}. The graph:",
+           _graph_lines(root), *printed(result)]
+    rows = [("a valid order", "True", "False" if right else "True")]
     rows += [(text, "False", "True" if k in wrong else "False") for k, text in _KINDS.items()]
     table = Table(("given", "expected", "yours"), tuple(rows))
-    if right_no == 0 and None not in wrong:
-        return attempt.fault("always-true", got, table)
-    if None in wrong:
-        return attempt.fault("always-false" if not seen_yes else "one-order", got, table)
-    missing = {"missing-leaf", "missing-root", "empty"}
-    if set(kinds) <= missing:
-        return attempt.fault("accepts-missing", got, table)
-    if len(kinds) == 1:
-        return attempt.fault("accepts-" + kinds[0], got, table)
-    if "reversed" in kinds and {"early"} == set(kinds) - {"reversed"}:
-        return attempt.fault("no-comparison", got, table)
+    if fault:
+        return attempt.fault(fault, got, table)
     return attempt.unknown([*got, f"Your function accepts several kinds of wrong orders: {', '.join(kinds)}."], table,
                            look="Take the kinds one at a time, from the top of the table. Each is one condition.")
+
+
+def _fault_b(wrong, refused, said_yes):
+    """The id of the fault that explains which kinds of orders were judged wrongly, or None."""
+    kinds = set(wrong) - {None}
+    if None in wrong:
+        if None not in said_yes and "reversed" in kinds:
+            return "upside-down"
+        return "one-order" if said_yes else "always-false"
+    if not refused:
+        return "always-true"
+    if kinds and kinds <= {"missing-leaf", "missing-root", "empty"}:
+        return "accepts-missing"
+    if kinds and kinds <= {"stranger", "stranger-root", "stranger-leaf"}:
+        return "accepts-stranger"
+    if len(kinds) == 1:
+        return "accepts-" + min(kinds)
+    return "no-comparison" if kinds == {"reversed", "early"} else None
+
+
+def _why_wrong(root, order) -> str:
+    """What is wrong with a planted order, in a few words."""
+    stranger, twice, missing = _unknown(root, order), _repeated(order), _missing(root, order)
+    if missing:
+        names = ", ".join(n.name for n in missing)
+        return f"{names} {'is' if len(missing) == 1 else 'are'} missing"
+    if stranger is not None:
+        return f"{stranger.name} is not in the graph"
+    if twice is not None:
+        return f"{twice.name} is there twice"
+    user, early = _too_early(order)
+    return f"{early.name} stands before {user.name}, which uses it"
 
 
 _FAULTS_B = (
@@ -295,9 +334,16 @@ _FAULTS_B = (
           "Your function said False to each of the valid orders too.",
           "the condition that failed first. For the graph of one node, the order with this node alone is valid."),
     Fault("one-order", "some valid orders are refused",
-          "The order shown has every node once, and every node after its users, so it is valid. A graph has many "
+          "The order shown has every node once, and every node after its users: it is valid. A graph has many "
           "valid orders. Your function accepts only some of them.",
           "where your function compares with one particular order, or asks that neighbours in the list be joined."),
+    Fault("upside-down", "valid orders are refused, upside-down orders are accepted",
+          "It accepts the orders that are upside down and refuses the valid ones. The order shown is valid: every "
+          "node stands after all its users.",
+          "the < or > between the two places. The user stands first, so its place is the smaller number."),
+    Fault("crashes", "an error instead of False",
+          "This is one of the wrong orders ({why}). Return False here, not an error.",
+          "the line shown. Which conditions can you test before it, so that it is not reached with such a list?"),
     Fault("accepts-missing", "an order with missing nodes is accepted",
           "Nothing in this list is in the wrong place, but a node of the graph is not there. It would never get a "
           "gradient.",
@@ -309,7 +355,8 @@ _FAULTS_B = (
     Fault("accepts-stranger", "a node from outside the graph is accepted",
           "The node `stranger` cannot be reached from the root. A backward pass would ask for its gradient and find "
           "none.",
-          "the nodes in the list that the walk from root never meets."),
+          "the nodes in the list that the walk from root never meets. Lists of equal length may have different nodes: "
+          "compare the sets."),
     Fault("accepts-reversed", "the upside-down order is accepted",
           "In this list the inputs stand before their users. Your function refuses other misplaced nodes, but not "
           "this list.",
@@ -354,9 +401,9 @@ def _judge_c(attempt):
         result = run(function, root, visits=20_000)
         if result.ended == "recursion":
             return _recursion(attempt, name, root, result)
-        if result.ended in ("lines", "visits"):
+        if result.ended in ("lines", "visits", "time"):
             where = [f"    {result.where}"] if result.where else []
-            got = [f"`{name}({root.name})` was stopped on this graph:", _graph_lines(root), *where]
+            got = [f"`{name}({root.name})` was stopped on this graph:", _graph_lines(root), *where, *printed(result)]
             return attempt.fault("endless", got, None)
         problem = stopped(attempt, result, f"{name}({root.name})")
         if problem is not None:
@@ -576,9 +623,10 @@ TASKS = (
         "Three questions: is every node of the graph in the list, is nothing in it twice or from outside, and is "
         "each user before each of its inputs?",
         "Give each node its place in the list. Then compare along every edge of the graph:\n\n"
-        "    order   [ L   b   a   x ]        edges   L -> a    0 < 2   good\n"
-        "    place     0   1   2   3                  b -> a    1 < 2   good\n"
-        "                                             b -> x    1 < 3   good",
+        "    L = a + b        order   [ L   b   a   x ]        edges   L -> a    0 < 2   good\n"
+        "    b = a * x        place     0   1   2   3                  L -> b    0 < 1   good\n"
+        "                                                              b -> a    1 < 2   good\n"
+        "                                                              b -> x    1 < 3   good",
         "Collect the nodes that can be reached from root, compare them with the list, then compare places:\n\n"
         "    def is_order(root, order):\n"
         "        reached, stack = set(), [root]\n"

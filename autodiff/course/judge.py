@@ -231,8 +231,8 @@ def printed(result: Run) -> list[str]:
     lines = result.printed.splitlines()
     if not lines:
         return []
-    more = [f"... and {len(lines) - 5} more lines"] if len(lines) > 5 else []
-    return ["Your function printed:", "\n".join("    " + line[:100] for line in lines[:5] + more)]
+    more = [f"... and {len(lines) - 10} more lines"] if len(lines) > 10 else []
+    return ["Your function printed:", "\n".join("    " + line[:100] for line in lines[:10] + more)]
 
 
 def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
@@ -246,7 +246,7 @@ def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
         error = f"{type(result.error).__name__}: {_message(result.error)}".rstrip(": ")
         return attempt.wrong([f"`{what}` raised {error}.", *where, *printed(result)], look=_advice(result.error))
     if result.ended == "interrupted":
-        return attempt.wrong([f"`{what}` was interrupted before it returned.", *where])
+        return attempt.wrong([f"`{what}` was interrupted before it returned.", *where, *printed(result)])
     if result.ended == "recursion":
         body = [f"`{what}` called itself too deeply (RecursionError).", *where]
         return attempt.wrong(body, look="Use a loop with a list as its stack, not a function that calls itself.")
