@@ -27,7 +27,7 @@ help:
 	@echo "make notebooks  run the lessons and solutions again and store their outputs (ARGS=notebooks/NN_name.ipynb)"
 	@echo "make exercises  write exercises/ anew from solutions/"
 	@echo "make reference  write autodiff/README.md anew from the docstrings"
-	@echo "make bench      time the engine beside its peers (ARGS=\"--quick n\")"
+	@echo "make bench      time the engine beside its peers (ARGS=\"--quick doublings\" for some rows)"
 	@echo "make lint       check the style of the code"
 	@echo "make lock       pin the newest versions that work together in deploy/constraints.txt"
 	@echo "make clean      remove .venv, caches and build folders"
@@ -66,4 +66,4 @@ lock:
 
 clean:
 	rm -rf .venv .artifacts .hypothesis .pytest_cache .ruff_cache build dist *.egg-info
-	find . -name __pycache__ -prune -exec rm -rf {} +
+	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

@@ -31,6 +31,10 @@ __all__ = [
 _LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets", "labs": "labs"}  # name -> where it comes from
 
 
+def __dir__():
+    return sorted({*globals(), *_LATER})
+
+
 def __getattr__(name):
     # Drawing and stepping need packages of their own, so they are imported when first asked for.
     if name not in _LATER:

@@ -16,7 +16,7 @@ from .rules import identity
 _detecting = ContextVar("detect_nonfinite", default=False)
 GIVEN, RETURNED = "the cotangent given to backward holds {value}", "the rule of {op} returned {value}"
 SUMMED = "adding the share of {op} gave {value}"
-strong_zeros = ContextVar("strong_zeros", default=False)  # of the backward pass that is running
+strong_zeros = ContextVar("strong_zeros", default=False)  # of the pass that is running, for checkpoints within it
 
 
 @contextmanager
@@ -55,20 +55,15 @@ def backward(
     stay = {*(_targets(keep, "keep") if keep else ()), *(targets or ())}
     order = sorted_nodes(root, targets)
     slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
-    if targets is None:
-        needed = None
-        if not order:
-            return GradStore._of(slots, root, None)
-    else:
-        needed = set(order)
-        if root not in needed:
-            return GradStore._of({}, root, frozenset(t._id for t in targets))
+    needed, asked = (None, None) if targets is None else (set(order), frozenset(t._id for t in targets))
+    if needed is not None and root not in needed:
+        return GradStore._of({}, root, asked)
     token = strong_zeros.set(strong_zero)
     try:
         propagate(order, slots, needed, stay, detach, strong_zero)
     finally:
         strong_zeros.reset(token)
-    return GradStore._of(slots, root, None if targets is None else frozenset(t._id for t in targets))
+    return GradStore._of(slots, root, asked)
 
 
 def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
@@ -77,6 +72,7 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
     Gradients that will be constants are arrays, and rules run on arrays. Gradients that must be differentiable are
     Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
+    `needed`: the nodes that get a gradient, or None for all that can have one; `stay`: those that keep it.
     """
     arrays, taken, detecting = detach == "all", detach == "taken", _detecting.get()
     careful = not arrays or strong_zero or detecting

@@ -59,6 +59,11 @@ class GradStore:
     def __iter__(self) -> Iterator[int]:
         return iter(self._grads)
 
+    def __eq__(self, other) -> bool:
+        """Whether both have the same tensors with the same gradients."""
+        same = isinstance(other, GradStore) and self._grads.keys() == other._grads.keys()
+        return same and all(np.array_equal(g._array, other._grads[i]._array, True) for i, g in self._grads.items())
+
     def ids(self) -> list[int]:
         """The ids of the tensors that have a gradient here."""
         return list(self._grads)

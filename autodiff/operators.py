@@ -77,8 +77,6 @@ def _attach_operators() -> None:
         return np.square(self) if squares and n == 2 else power(self, n)
 
     Tensor.__pow__ = __pow__
-    Tensor.__divmod__ = lambda self, other: (self // other, self % other)
-    Tensor.__rdivmod__ = lambda self, other: (other // self, other % self)
     Tensor.__neg__ = lambda self: call(np.negative, (self,), NO_PARAMS)
     Tensor.__pos__ = lambda self: self
     Tensor.__abs__ = lambda self: call(np.absolute, (self,), NO_PARAMS)

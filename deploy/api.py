@@ -31,11 +31,11 @@ INTRODUCTION = """\
 `import autodiff as ad` needs NumPy alone. This page is made from the docstrings by `make reference`; every example on
 it is run by the tests.
 
-Where things are, from the bottom up; a file imports only what stands above it:
+Where things are. A file imports only what stands above it in this list:
 
 | file | what is in it |
 |---|---|
-| `rules/` | the table of derivatives, one line for each partial, and the functions written with others |
+| `rules/` | the table of derivatives (`table.py`, `nn.py`), and the functions written with others |
 | `graph.py` | what a node remembers; the order to work in |
 | `recording.py` | running a NumPy function on values, and remembering how the result was computed |
 | `explain.py`, `gradstore.py`, `backward.py` | the backward pass, and the store it leaves |
@@ -43,7 +43,7 @@ Where things are, from the bottom up; a file imports only what stands above it:
 | `functions.py` | what NumPy has no name for: activations, convolutions, pools, scatter and gather |
 | `transforms.py`, `custom.py`, `checkpoint.py`, `optim.py`, `contracts.py` | built on top of `backward` |
 | `gradcheck.py`, `checking/` | the checker of gradients, and how it explains what it finds |
-| `drawing/`, `tracing/`, `widgets.py` | seeing it; loaded when asked for |
+| `drawing/`, `tracing/`, `widgets.py`, `labs/`, `static/` | seeing it and playing with it; loaded when asked for |
 | `course/` | exercises: checks, hints, progress |
 | `scalar.py` | the course's first engine, without NumPy |
 """
@@ -87,7 +87,10 @@ def entry(module, name: str, prefix: str = "ad.") -> str:
 
 def members(cls) -> list[str]:
     """The public attributes of a class in one list, then its methods; those that are NumPy's own in one line."""
-    public = {n: m for n, m in vars(cls).items() if not n.startswith("_") and getattr(m, "__doc__", None)}
+    own = [c for c in reversed(cls.__mro__) if c.__module__.startswith("autodiff")]
+    if cls.__name__ == "Var":  # Tensor's own are on the page already
+        own = [cls]
+    public = {n: m for c in own for n, m in vars(c).items() if not n.startswith("_") and getattr(m, "__doc__", None)}
     attributes = [f"- `.{n}`: {inspect.getdoc(m)}" for n, m in public.items() if isinstance(m, property)]
     methods = {n: m for n, m in public.items() if callable(m)}
     borrowed = [n for n, m in methods.items() if m.__doc__.startswith("``np.")]

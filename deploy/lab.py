@@ -6,6 +6,7 @@ Without --port it takes the first free port from 8888 on, and says so when that 
 """
 
 import argparse
+import json
 import os
 import pathlib
 import socket
@@ -15,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIRST_LESSON = "notebooks/00_start_here.ipynb"
 USUAL_PORT = 8888
 TRIED = 50
+NOT_FOR_LEARNERS = ("@jupyter/nbgrader", "@jupyterlab/apputils-extension:announcements")
 
 
 class PortTaken(Exception):
@@ -30,6 +32,7 @@ def main(arguments):
     except PortTaken as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    quieten(pathlib.Path(sys.prefix))
     command = lab_command(port, passed_on)
     os.chdir(ROOT)
     if os.name == "nt":
@@ -38,6 +41,15 @@ def main(arguments):
         # Windows has no exec that a terminal waits for.
         return subprocess.call(command)
     os.execv(command[0], command)
+
+
+def quieten(prefix):
+    """Switch off, in this environment alone, what has nothing to do with the course: news, and a grader's buttons."""
+    page = prefix / "etc" / "jupyter" / "labconfig" / "page_config.json"
+    if page.exists() or not (prefix / "autodiff-setup.json").exists():  # somebody's own choice, or own environment
+        return
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(json.dumps({"disabledExtensions": dict.fromkeys(NOT_FOR_LEARNERS, True)}, indent=2))
 
 
 def choose_port(asked):

