@@ -571,7 +571,7 @@ def test_without_a_port_the_next_free_one_is_used_and_named(taken, monkeypatch, 
 
 
 def test_lab_switches_off_news_and_grading_in_its_own_environment_alone(tmp_path):
-    page = tmp_path / "etc" / "jupyter" / "labconfig" / "page_config.json"
+    lab, page = load("lab"), tmp_path / "etc" / "jupyter" / "labconfig" / "page_config.json"
     lab.quieten(tmp_path)
     assert not page.exists()
     (tmp_path / "autodiff-setup.json").write_text("{}")
