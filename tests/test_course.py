@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -302,6 +303,60 @@ def test_a_generator_that_is_closed_at_the_limit_does_not_lose_the_limit():
 
     for limit in range(1000, 1012):
         assert judge.run(closes_generators, lines=limit).ended == "lines"
+
+
+def test_a_slow_function_is_stopped_by_the_clock(monkeypatch):
+    monkeypatch.setattr(judge, "SECONDS", 0.05)
+
+    def slow(*args):
+        print("at work")
+        while True:
+            time.sleep(0.01)
+
+    for task in CODE:
+        text = check(task, slow).text()
+        assert "stopped" in text and "at work" in text, task
+
+
+def test_what_the_function_prints_is_shown_for_wrong_results_too():
+    def says(value):
+        def answer(*args):
+            for number in range(12):
+                print(f"line {number} for {args[0]}")
+            return value
+        return answer
+
+    for task, value, seen in (("02.b", [], "for y"), ("02.c", {}, "for [y, x]"), ("03.b", True, "for y"),
+                              ("03.b", False, "for y"), ("03.c", [], "for x")):
+        text = check(task, says(value)).text()
+        assert f"line 9 {seen}" in text and "line 10" not in text and "... and 2 more lines" in text, task
+
+
+def test_a_loop_that_may_go_on_is_no_early_return():
+    def goes_on(order):
+        for node in order:
+            if node.inputs:
+                continue
+            return node
+        for node in order:
+            if node.name:
+                return node
+
+    def ends(order):
+        for node in order:
+            if node.inputs:
+                return node
+            else:
+                return None
+
+    assert not judge.returns_in_first_turn(goes_on) and judge.returns_in_first_turn(ends)
+    assert not judge.returns_in_first_turn(len) and judge.notebook_nodes(Hostile()) == []
+
+
+def test_a_refused_valid_order_is_shown_for_a_judge_that_is_upside_down():
+    outcome = check("03.b", lambda root, order: is_order(root, order[::-1]))
+    text = " ".join(outcome.text().split())
+    assert outcome.fault == "upside-down" and "(y, [y, x])` returned False; expected True" in text
 
 
 def test_a_broken_check_says_that_it_is_not_the_learners_fault(monkeypatch):

@@ -4,7 +4,7 @@ import secrets
 import traceback
 
 from autodiff.course import record
-from autodiff.course.judge import Attempt, Task
+from autodiff.course.judge import Attempt, Task, sharpen
 from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, WRONG, Page, Result, Table, safe_repr
 
 _STAGES = ("nudge", "picture", "skeleton")
@@ -64,7 +64,7 @@ def _judge(attempt: Attempt) -> Result:
         return attempt.wrong([f"`check` got {len(answers)} answers for this task and needs {len(task.wants)}."],
                                look=f'Call check("{task.id}", {", ".join(task.wants)}).')
     try:
-        return task.judge(attempt)
+        return sharpen(attempt, task.judge(attempt))
     except Exception:
         where = "\n".join("    " + line for line in traceback.format_exc(limit=-4).splitlines())
         body = ["This is a fault of the course, not of your answer. Please report it, with your code and this:", where]

@@ -4,9 +4,24 @@
 type them, each with the fault it must be given, are in wrong_answers/02.txt.
 """
 
+import math
+
 from autodiff.course import graphs
 from autodiff.course.graphs import Node, add, leaf, mul
-from autodiff.course.judge import Fault, Task, blank, function_or_reason, name_of, printed, run, stopped
+from autodiff.course.judge import (
+    EARLY_RETURN,
+    NO_ATTRIBUTE,
+    NODE_AS_NUMBER,
+    NOTEBOOK_NODE,
+    Fault,
+    Task,
+    blank,
+    function_or_reason,
+    name_of,
+    printed,
+    run,
+    stopped,
+)
 from autodiff.course.result import Table, as_number, close, safe_repr, show_number
 
 # 02.a: three numbers by hand.
@@ -105,14 +120,14 @@ _FAULTS_A = (
 
 
 def _cases_b(rng):
-    """(expression, node, g) with the canonical case first; every other number is fresh."""
+    """(expression, node, g) with the canonical case first and an input of 0 last; every other number is fresh."""
     def number():
         return rng.choice([-1, 1]) * rng.choice([2.5, 3.5, 4.0, 4.5, 5.0, 5.5, 6.5, 7.0])
 
     x, (p, q, r) = leaf("x", -3.0), rng.sample([2.5, 3.0, -3.5, 4.5, -5.0, 7.0], 3)
     a, b, z = leaf("x", p), leaf("y", q), leaf("x", r)
     return [("x * x", mul(x, x, "y"), 1.0), ("x * x", mul(z, z, "y"), number()), ("x * y", mul(a, b, "u"), number()),
-            ("y * x", mul(b, a, "u"), number())]
+            ("y * x", mul(b, a, "u"), number()), ("x * y", mul(leaf("x", 0.0), leaf("y", q), "u"), abs(number()))]
 
 
 def _pairs(value):
@@ -144,11 +159,15 @@ def _show_pairs(pairs) -> str:
     return "[" + ", ".join(f"({node.name}, {show_number(number)})" for node, number in pairs) + "]"
 
 
+def _at(node) -> str:
+    return ", ".join(dict.fromkeys(f"{n.name} = {show_number(n.value)}" for n in node._inputs))
+
+
 def _table_b(cases, answers=None):
     rows = []
     for i, (expression, node, g) in enumerate(cases):
         want = graphs.shares(node, g)
-        at = ", ".join(dict.fromkeys(f"{n.name} = {show_number(n.value)}" for n in node._inputs))
+        at = _at(node)
         row = (expression, at, show_number(g), _show_pairs(want))
         rows.append(row if answers is None else (*row, _show_pairs(answers[i])))
     return Table(("node", "at", "g", "expected", "yours")[:4 if answers is None else 5], tuple(rows))
@@ -160,7 +179,7 @@ def _judge_b(attempt):
     if reason is not None:
         return reason
     cases = _cases_b(attempt.rng)
-    answers = []
+    answers, results, failed_at_zero = [], [], None
     for _, node, g in cases:
         call = f"{name_of(function)}({node.name}, {show_number(g)})"
         result = run(function, node, g)
@@ -168,20 +187,30 @@ def _judge_b(attempt):
         if problem is not None:
             if result.ended == "not started":
                 return attempt.not_started(_table_b(cases[:1]))
+            if isinstance(result.error, ZeroDivisionError) and len(answers) == len(cases) - 1:
+                failed_at_zero = [f"With {_at(node)}:", *problem.body]
+                break
             return problem
         pairs = _pairs(result.value)
         if pairs is None:
             return _shape_b(attempt, result, call, node, g)
         answers.append(pairs)
+        results.append(result)
+    cases = cases[:len(answers)]
     rights = [graphs.shares(node, g) for _, node, g in cases]
-    if all(map(_same_pairs, answers, rights)):
+    same = list(map(_same_pairs, answers, rights))
+    if all(same) and failed_at_zero:
+        return attempt.fault("divided", failed_at_zero)
+    if all(same):
         return attempt.passed(_table_b(cases[:1], answers[:1]))
     table = _table_b(cases, answers)
-    first = next(i for i, (a, r) in enumerate(zip(answers, rights)) if not _same_pairs(a, r))
+    first = same.index(False)
     expression, node, g = cases[first]
     call = f"{name_of(function)}({node.name}, {show_number(g)})"
-    got = [f"At {expression}, `{call}` returned {_show_pairs(answers[first])}; "
-           f"expected {_show_pairs(rights[first])}."]
+    got = [f"At {expression} with {_at(node)}, `{call}` returned {_show_pairs(answers[first])}; "
+           f"expected {_show_pairs(rights[first])}.", *printed(results[first])]
+    if sum(same) == 4 and not all(math.isfinite(number) for _, number in answers[first]):
+        return attempt.fault("divided", got, table)
     words = dict(got=_show_pairs(answers[first]), g=show_number(g), value=show_number(node.value),
                  a=show_number(node._inputs[0].value), b=show_number(node._inputs[1].value),
                  half=show_number(rights[first][0][1]), name=name_of(function))
@@ -198,8 +227,9 @@ def _shape_b(attempt, result, call, node, g):
         return attempt.fault("no-return", printed(result), None, call=call, want=want)
     value = result.value
     if isinstance(value, (list, tuple)) and value and None not in [as_number(v) for v in value]:
-        return attempt.fault("no-nodes", (), None, call=call, want=want, got=safe_repr(result.value))
-    return attempt.wrong([f"`{call}` returned {safe_repr(result.value)}; expected a list like {want}."],
+        return attempt.fault("no-nodes", printed(result), None, call=call, want=want, got=safe_repr(result.value))
+    return attempt.wrong([f"`{call}` returned {safe_repr(result.value)}; expected a list like {want}.",
+                          *printed(result)],
                            look="Return one pair for each slot: first the input node, then its share.")
 
 
@@ -257,6 +287,14 @@ _FAULTS_B = (
     Fault("no-nodes", "the numbers are there, the nodes are not",
           "`{call}` returned {got}. Without the node beside it, nobody can tell where a share goes. Expected: {want}.",
           "the form of one entry: a pair (input node, share)."),
+    Fault("divided", "a division that fails when an input is 0",
+          "Your share is the value of the product divided by the slot's own input. That makes the value in the other "
+          "slot, but it fails at 0. Take the value in the other slot as it is.",
+          "`inputs` has both nodes: unpack them as a and b, and no division is needed."),
+    Fault("calls-itself", "the function calls itself",
+          "Each call made another one, without end. This function answers for one product alone.",
+          "your function's own name inside it. No other function has to be called here."),
+    NOTEBOOK_NODE, NODE_AS_NUMBER, NO_ATTRIBUTE,
 )
 
 # 02.c: adding up over all edges.
@@ -309,6 +347,23 @@ def _reset_inputs(order):
     return grads
 
 
+def _from_the_leaves(order, seed, walk, full):
+    """A pass that begins at the wrong end: the place of the 1, the direction of the walk, and whether zeros are set."""
+    grads = {**(_zeros(order) if full else {}), order[seed]: 1.0}
+    for node in order[::walk]:
+        for target, c in graphs.shares(node, grads.get(node, 0.0)):
+            grads[target] = grads.get(target, 0.0) + c
+    return grads
+
+
+def _ones(order):
+    grads = dict.fromkeys(order, 1.0)
+    for node in order:
+        for target, c in graphs.shares(node, grads[node]):
+            grads[target] += c
+    return grads
+
+
 def _zeros(order):
     return {node: 0.0 for node in order}
 
@@ -339,13 +394,14 @@ def _judge_c(attempt):
         return reason
     name = name_of(function)
     cases = _graphs_c(attempt.rng)
-    answers = []
+    answers, results = [], []
     for _, order in cases:
         call = f"{name}([{', '.join(n.name for n in order)}])"
         result = run(function, list(order))
-        if result.ended == "raised" and isinstance(result.error, KeyError) and result.error.args[:1] == (order[0],):
-            return attempt.fault("no-seed", [f"`{call}` raised KeyError: {order[0].name}.", f"    {result.where}"],
-                                 _table_c(cases), root=order[0].name)
+        if result.ended == "raised" and isinstance(result.error, KeyError) and result.error.args[:1]:
+            problem = _key_error(attempt, function, call, result, order, cases)
+            if problem is not None:
+                return problem
         problem = stopped(attempt, result, call)
         if problem is not None:
             return attempt.not_started(_table_c(cases)) if result.ended == "not started" else problem
@@ -353,28 +409,47 @@ def _judge_c(attempt):
             return attempt.fault("no-return", printed(result), None, call=call)
         if not isinstance(result.value, dict):
             got = [f"`{call}` returned {safe_repr(result.value)}; expected a dict from node to gradient."]
-            return attempt.wrong(got, look="The dict in which you add up the shares: return it.")
+            return attempt.wrong([*got, *printed(result)], look="The dict in which you add up the shares: return it.")
         if result.value and all(isinstance(key, str) for key in result.value):
-            return attempt.fault("name-keys", (), None, got=safe_repr(result.value))
+            return attempt.fault("name-keys", printed(result), None, got=safe_repr(result.value))
         grads = {node: as_number(v) for node, v in result.value.items() if isinstance(node, Node)}
         bad = next((node for node, v in grads.items() if v is None), None)
         if bad is not None:
             shown = safe_repr(result.value[bad])
-            return attempt.wrong([f"`{call}` gives {bad.name} the gradient {shown}, which is no number."])
+            got = [f"`{call}` gives {bad.name} the gradient {shown}, which is no number.", *printed(result)]
+            return attempt.wrong(got)
         again = run(function, list(order))
         if again.ended == "returned" and isinstance(again.value, dict) and _same_grads(grads, _backward(order)):
             second = {n: as_number(v) for n, v in again.value.items()}
             if None in second.values() or not _same_grads(second, _backward(order)):
                 words = dict(call=call, first=_leaves(grads), second=_leaves(second))
-                return attempt.fault("kept-between-calls", (), None, **words)
+                return attempt.fault("kept-between-calls", printed(again), None, **words)
         answers.append(grads)
+        results.append(result)
     rights = [_backward(order) for _, order in cases]
     if all(map(_same_grads, answers, rights)):
         return attempt.passed(_table_c(cases, answers))
-    return _compare_c(attempt, name, cases, answers, rights)
+    return _compare_c(attempt, name, cases, answers, rights, results)
 
 
-def _compare_c(attempt, name, cases, answers, rights):
+def _key_error(attempt, function, call, result, order, cases):
+    """The diagnosis for a dict that was asked for a node it does not have, or None."""
+    key, = result.error.args[:1]
+    name = next((n.name for n in order if n is key), None)
+    got = [f"`{call}` raised KeyError: {name}.", f"    {result.where}", *printed(result)]
+    if key is order[0]:
+        return attempt.fault("no-seed", got, _table_c(cases), root=name)
+    if name is None:
+        return None
+    # A walk from the leaves asks for the last node first; a pass from the root asks for the first target.
+    order = cases[1][1]
+    other = run(function, list(order)).error
+    backwards = isinstance(other, KeyError) and other.args[:1] == (order[-1],)
+    return attempt.fault("from-the-leaves" if backwards else "no-start", got, None, name=name, last=order[-1].name,
+                         root=cases[0][1][0].name)
+
+
+def _compare_c(attempt, name, cases, answers, rights, results):
     first = next(i for i, (a, r) in enumerate(zip(answers, rights)) if not _same_grads(a, r))
     expression, order = cases[first]
     node = next(n for n in reversed(order) if n not in answers[first] or not close(answers[first][n], rights[first][n]))
@@ -382,7 +457,8 @@ def _compare_c(attempt, name, cases, answers, rights):
     table = _table_c(cases, answers, len(cases))
     at = ", ".join(f"{n.name} = {show_number(n.value)}" for n in order if n.op == "leaf")
     want = show_number(rights[first][node])
-    got = [f"At {expression} with {at}, `{name}` gives {node.name} {yours}; expected {want}."]
+    got = [f"At {expression} with {at}, `{name}` gives {node.name} {yours}; expected {want}.",
+           *printed(results[first])]
     words = dict(got=yours.split()[-1], want=want, name=node.name, root=order[0].name)
     for fault in attempt.task.faults:
         for answer in fault.answers:
@@ -442,6 +518,21 @@ _FAULTS_C = (
           "begins with 1 at the root, which is the first node of the order.",
           "the first line of your function, before the loop.",
           (_zeros, lambda order: _backward(order, seed=0.0), lambda order: {n: 0.0 for n in order[1:]})),
+    Fault("no-start", "a share is added to a number that is not there",
+          "`grads[target] += share` needs a number that is already there, and nothing has been stored for `{name}` "
+          "yet. Use `grads.get({name}, 0)`: it gives 0 for a node without a number.",
+          "the line shown. What should a node have before its first share arrives?"),
+    Fault("from-the-leaves", "the pass begins at the leaves",
+          "You began at the leaves; `order` begins at the root. A gradient comes to a node from its users, so the "
+          "root is first, with a 1, and the leaves are last.",
+          "where your code turns the order round, or takes its last node.",
+          tuple(lambda order, a=a: _from_the_leaves(order, *a)
+                for a in ((0, -1, False), (-1, -1, False), (-1, -1, True), (-1, 1, False), (-1, 1, True)))),
+    Fault("ones", "every node begins with 1",
+          "Only the root begins with 1, because dL/dL = 1. Every other node begins with 0: its number is the sum of "
+          "the shares that arrive. With a 1 in advance, {name} has {got} where {want} is right.",
+          "the numbers you put into the dict before the first share arrives.",
+          (_ones,)),
     Fault("seed-value", "the pass starts with the value of the root, not with 1",
           "Every gradient is too large by one factor, the value of `{root}`. The pass starts from dL/dL, and that "
           "is 1 whatever the value of L is.",
@@ -463,6 +554,7 @@ _FAULTS_C = (
           "`{call}` returned None. A Python function without a `return` gives None, even when it has computed the "
           "answer.",
           "the last line of your function."),
+    NOTEBOOK_NODE, EARLY_RETURN,
 )
 
 TASKS = (

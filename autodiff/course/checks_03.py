@@ -5,7 +5,19 @@ hints. Wrong answers as a learner would type them, each with the fault it must b
 """
 
 from autodiff.course.graphs import Node, add, chain, describe, doublings, leaf, mul, neg, random_graph, users_first
-from autodiff.course.judge import Fault, Task, blank, function_or_reason, name_of, printed, run, stopped
+from autodiff.course.judge import (
+    EARLY_RETURN,
+    NOTEBOOK_NODE,
+    SECONDS,
+    Fault,
+    Task,
+    blank,
+    function_or_reason,
+    name_of,
+    printed,
+    run,
+    stopped,
+)
 from autodiff.course.result import Table, safe_repr
 
 # Properties of an order. Each returns None, or what is wrong in the words of the graph.
@@ -329,7 +341,7 @@ def _why_wrong(root, order) -> str:
 _FAULTS_B = (
     Fault("always-true", "every order is accepted",
           "Your function said True to each of the wrong orders. A check that cannot fail has told nobody anything.",
-          "a `return True` that is reached too early, inside a loop for example."),
+          "what your function compares. With which list would it come to a `return False`?"),
     Fault("always-false", "every order is refused",
           "Your function said False to each of the valid orders too.",
           "the condition that failed first. For the graph of one node, the order with this node alone is valid."),
@@ -372,6 +384,7 @@ _FAULTS_B = (
     Fault("no-return", "the function returns nothing",
           "`{call}` returned None. Some way through your function ends without a `return`.",
           "the last line of your function."),
+    NOTEBOOK_NODE, EARLY_RETURN,
 )
 
 # 03.c: the sort itself.
@@ -396,7 +409,7 @@ def _judge_c(attempt):
         return reason
     name = name_of(function)
     cases = _small(attempt.rng)
-    orders = []
+    orders, said = [], {}
     for _, root in cases:
         result = run(function, root, visits=20_000)
         if result.ended == "recursion":
@@ -415,16 +428,17 @@ def _judge_c(attempt):
         if problem is not None:
             return problem
         orders.append(list(result.value))
+        said[root] = printed(result)
     for (_, root), order in zip(cases, orders):
         again = run(function, root, visits=20_000)
         if _valid(root, order) and not (again.ended == "returned" and isinstance(again.value, (list, tuple))
                                         and _valid(root, list(again.value))):
             got = safe_repr(again.value) if again.ended == "returned" else f"no order ({again.ended})"
             both = f"`{name}({root.name})` returned {_show(order)} the first time, and {got} the second time."
-            return attempt.fault("kept-between-calls", [both])
+            return attempt.fault("kept-between-calls", [both, *printed(again)])
     bad = next(((root, order) for (_, root), order in zip(cases, orders) if not _valid(root, order)), None)
     if bad:
-        return _misplaced(attempt, name, *bad, [root for _, root in cases], orders)
+        return _misplaced(attempt, name, *bad, [root for _, root in cases], orders, said)
     return _large(attempt, function, name)
 
 
@@ -434,15 +448,16 @@ def _form(attempt, result, name, root):
     if value is None:
         return attempt.fault("no-return", printed(result), None, call=f"{name}({root.name})")
     if isinstance(value, (set, frozenset)):
-        return attempt.fault("a-set", [f"`{name}({root.name})` returned {safe_repr(value)}."], None)
+        return attempt.fault("a-set", [f"`{name}({root.name})` returned {safe_repr(value)}.", *printed(result)], None)
     if not isinstance(value, (list, tuple)) or not all(isinstance(n, Node) for n in value):
-        return attempt.wrong([f"`{name}({root.name})` returned {safe_repr(value)}, which is no list of nodes."],
+        return attempt.wrong([f"`{name}({root.name})` returned {safe_repr(value)}, which is no list of nodes.",
+                              *printed(result)],
                                look="Return a list with the nodes themselves in it, not their names or values.")
     return None
 
 
-def _misplaced(attempt, name, root, order, roots, orders):
-    got = [f"For this graph `{name}({root.name})` returned {_show(order)}:", _graph_lines(root)]
+def _misplaced(attempt, name, root, order, roots, orders, said):
+    got = [f"For this graph `{name}({root.name})` returned {_show(order)}:", _graph_lines(root), *said[root]]
     pairs = list(zip(roots, orders))
     repeated = _repeated(order)
     if repeated is not None:
@@ -471,7 +486,7 @@ def _misplaced(attempt, name, root, order, roots, orders):
     if any(all(o == walk(r)[::-1] for r, o in pairs) for walk in (_breadth_first, *_PREORDERS)):
         # On a chain this is only upside down, so show a graph on which neither direction is an order.
         root, order = next((r, o) for r, o in pairs if not _valid(r, o) and not _valid(r, o[::-1]))
-        got = [f"For this graph `{name}({root.name})` returned {_show(order)}:", _graph_lines(root)]
+        got = [f"For this graph `{name}({root.name})` returned {_show(order)}:", _graph_lines(root), *said[root]]
         user, early = _too_early(order)
         return attempt.fault("walk-reversed", got, None, user=user.name, early=early.name)
     return attempt.fault("input-before-user", got, None, **words)
@@ -503,11 +518,11 @@ def _large(attempt, function, name):
     result = run(function, root, visits=30 * _DEPTH, lines=100 * _DEPTH)
     if result.ended == "recursion":
         return _recursion(attempt, name, root, result)
-    if result.ended in ("visits", "lines"):
+    if result.ended in ("visits", "lines", "time"):
         counts = [(n, run(function, chain(n), visits=500_000, lines=2_000_000).visits) for n in (50, 100, 200)]
         table = Table(("nodes", "visits by your code"), tuple((str(n + 1), str(v)) for n, v in counts))
-        return attempt.fault("quadratic", [f"A chain of {_DEPTH} nodes took more than {30 * _DEPTH} visits or "
-                                           f"{100 * _DEPTH} lines."], table)
+        return attempt.fault("quadratic", [f"A chain of {_DEPTH} nodes took more than {30 * _DEPTH} visits, "
+                                           f"{100 * _DEPTH} lines or {SECONDS} s."], table)
     problem = _not_valid(attempt, result, name, root, f"a chain of depth {_DEPTH}")
     if problem is not None:
         return problem
@@ -530,6 +545,7 @@ def _recursion(attempt, name, root, result):
     got = [f"On a chain of {nodes} nodes `{name}` called itself, {result.depth} calls deep."]
     if result.where:
         got += [f"{type(result.error).__name__} at", f"    {result.where}"]
+    got += printed(result)
     return attempt.fault("recursion", got, None, name=name)
 
 
@@ -602,6 +618,7 @@ _FAULTS_C = (
     Fault("no-return", "the function returns nothing",
           "`{call}` returned None. A Python function without a `return` gives None.",
           "the last line of your function. `list.reverse()` also returns None: it changes the list in place."),
+    NOTEBOOK_NODE, EARLY_RETURN,
 )
 
 TASKS = (

@@ -5,30 +5,36 @@ with the right one on several inputs; when it differs, it is compared with what 
 same inputs. Only a fault that agrees on *all* of them is named. Otherwise the check says so and shows the smallest
 difference.
 
-`run` calls a learner's function. It cannot hang (a budget of lines and a budget of visits), cannot flood the page
+`run` calls a learner's function. It cannot hang (a budget of lines, of visits and of seconds), cannot flood the page
 (what the function prints is kept back) and turns every exception into a `Run` that knows the learner's own line.
 """
 
+import ast
 import contextlib
+import dis
+import inspect
 import io
 import linecache
 import os
 import random
 import sys
+import textwrap
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from autodiff.course.graphs import Budget, TooManyVisits
+from autodiff.course.graphs import Budget, Node, TooManyVisits
 from autodiff.course.result import NOT_STARTED, PASSED, WRONG, Result, Table, safe_repr
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DEBUGGERS = ("pydevd", "_pydevd", "debugpy", "bdb", "pdb")
 DEEP = 900
+SECONDS = 10
 
 
 class TooManyLines(BaseException):
-    """Learner code that ran past its budget of lines; no Exception, so that `except Exception` lets it through."""
+    """Learner code that ran too many lines or seconds; no Exception, so that `except Exception` lets it through."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,27 @@ class Fault:
     answers: tuple[Callable, ...] = ()
 
 
+# Mistakes that can be made in several tasks. A task that lists them recognises them.
+
+NOTEBOOK_NODE = Fault(
+    "notebook-node", "a node of the notebook is used",
+    "You used `{name}` of the notebook. The check makes its own graph; take the nodes from the argument.",
+    "the names in your function. Each should be an argument, or get its value inside the function.")
+EARLY_RETURN = Fault(
+    "early-return", "the function returns in the first turn of a loop",
+    "It returned before the loop was done. A `return` ends the whole function, also in the middle of a loop.",
+    "how far is `return` indented? After the loop it stands as far left as the `for` or `while`.")
+NODE_AS_NUMBER = Fault(
+    "node-as-number", "a node is used as a number",
+    "A node is no number. If b is a node, its number is `b.value`.",
+    "the line shown: which names in it are nodes?")
+NO_ATTRIBUTE = Fault(
+    "no-attribute", "a node has no such attribute",
+    "A node has no `{attribute}`. A node has `name`, `value` and `inputs`.",
+    "the word after the dot in the line shown.")
+_UNNAMED = "This is not one of the mistakes the check knows by name."
+
+
 @dataclass(frozen=True)
 class Task:
     """One thing to answer: `wants` names the arguments that ``check(id, ...)`` takes after the id."""
@@ -60,6 +87,9 @@ class Task:
     good: str
     deal: Callable | None = None
     show: Callable | None = None
+
+    def knows(self, fault_id: str) -> bool:
+        return any(f.id == fault_id for f in self.faults)
 
     def fault(self, fault_id: str) -> Fault:
         return next(f for f in self.faults if f.id == fault_id)
@@ -103,13 +133,14 @@ class Attempt:
     def unknown(self, shown: Sequence[str], table: Table | None = None, look: str = "") -> Result:
         """An answer that was compared, and differs in a way without a name. `shown` has the smallest difference."""
         look = look or "Work the smallest case that differs by hand, and compare each step with what your code does."
-        return self.wrong([*shown, "This is not one of the mistakes the check knows by name."], look, table)
+        return self.wrong([*shown, _UNNAMED], look, table)
 
 
 @dataclass
 class Run:
     """What one call of a learner's function did. `ended` is "returned", "raised", "recursion", "visits", "lines",
-    "interrupted" or "not started"; `depth` is how deep its own calls went (0 when a debugger kept us from counting)."""
+    "time", "interrupted" or "not started"; `depth` is how deep its own calls went (0 when a debugger kept us
+    from counting)."""
 
     ended: str
     value: object = None
@@ -149,7 +180,7 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
         except TooManyVisits as error:
             result.ended, result.error = "visits", error
         except TooManyLines as error:
-            result.ended, result.error = "lines", error
+            result.ended, result.error = "time" if tracer.late else "lines", error
         except KeyboardInterrupt as error:
             result.ended, result.error = "interrupted", error
         except (Exception, SystemExit) as error:
@@ -179,6 +210,8 @@ class _Tracer:
         self.lines = 0
         self.depth = 0
         self.deepest = 0
+        self.late = False
+        self.deadline = time.monotonic() + SECONDS
 
     def __enter__(self):
         self.outer = sys.gettrace()
@@ -213,6 +246,9 @@ class _Tracer:
         self.lines += 1
         if self.lines > limit:
             raise TooManyLines(f"more than {self.limit} lines")
+        if time.monotonic() > self.deadline:
+            self.late = True
+            raise TooManyLines(f"more than {SECONDS} seconds")
 
 
 def own_line(error: BaseException) -> str:
@@ -244,15 +280,25 @@ def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
     where = [f"    {result.where}"] if result.where else []
     if result.ended == "raised":
         error = f"{type(result.error).__name__}: {_message(result.error)}".rstrip(": ")
-        return attempt.wrong([f"`{what}` raised {error}.", *where, *printed(result)], look=_advice(result.error))
+        shown = [f"`{what}` raised {error}.", *where, *printed(result)]
+        named, words = _known_error(result.error)
+        if named and attempt.task.knows(named.id):
+            return attempt.fault(named.id, shown, None, **words)
+        return attempt.wrong(shown, look=named.why.format(**words) if named else _advice(result.error))
     if result.ended == "interrupted":
         return attempt.wrong([f"`{what}` was interrupted before it returned.", *where, *printed(result)])
     if result.ended == "recursion":
-        body = [f"`{what}` called itself too deeply (RecursionError).", *where]
-        return attempt.wrong(body, look="Use a loop with a list as its stack, not a function that calls itself.")
+        body = [f"`{what}` called itself too deeply (RecursionError).", *where, *printed(result)]
+        if attempt.task.knows("calls-itself"):
+            return attempt.fault("calls-itself", body)
+        return attempt.wrong(body, look="Look for your function's own name inside it. What would end these calls?")
+    if result.ended == "time":
+        body = [f"`{what}` was stopped after {SECONDS} s on a small graph.", *where, *printed(result)]
+        return attempt.wrong(body, look="Which line takes so long, or which loop does not end?")
     limit = "read the inputs of nodes" if result.ended == "visits" else "ran"
     count = f"{result.visits - 1} times" if result.ended == "visits" else "hundreds of thousands of lines"
-    body = [f"`{what}` {limit} {count} on a small graph and was stopped: it might never have ended.", *where]
+    body = [f"`{what}` {limit} {count} on a small graph and was stopped: it might never have ended.", *where,
+            *printed(result)]
     return attempt.wrong(body, look="Find the loop in this line. What changes at each turn, so that it must end?")
 
 
@@ -261,6 +307,59 @@ def _message(error: BaseException) -> str:
         return " ".join(str(error).split())[:200]
     except Exception:
         return ""
+
+
+def _known_error(error: BaseException) -> tuple[Fault | None, dict]:
+    """The fault behind a mistake in the use of nodes, and its words."""
+    text = _message(error)
+    if isinstance(error, TypeError) and "operand" in text and "'Node'" in text:
+        return NODE_AS_NUMBER, {}
+    if isinstance(error, AttributeError) and text.startswith("'Node' object has no attribute"):
+        return NO_ATTRIBUTE, {"attribute": getattr(error, "name", None) or text.split("'")[3]}
+    return None, {}
+
+
+def sharpen(attempt: Attempt, result: Result) -> Result:
+    """A diagnosis for what shows in the code of a wrong answer, in place of one for what it returned."""
+    if result.status != WRONG or not attempt.answers:
+        return result
+    function = attempt.answers[0]
+    nodes = notebook_nodes(function) if attempt.task.knows(NOTEBOOK_NODE.id) else []
+    shown = [p for p in result.body if not p.startswith(("What happened: ", _UNNAMED))]
+    if nodes:
+        return attempt.fault(NOTEBOOK_NODE.id, shown, result.table, name=nodes[0])
+    if attempt.task.knows(EARLY_RETURN.id) and returns_in_first_turn(function):
+        return attempt.fault(EARLY_RETURN.id, shown, result.table)
+    return result
+
+
+def notebook_nodes(function) -> list[str]:
+    """The global names of nodes that a learner's function uses."""
+    names, codes = [], [getattr(function, "__code__", None)]
+    there = getattr(function, "__globals__", None)
+    while codes and isinstance(there, dict):
+        code = codes.pop()
+        if not inspect.iscode(code):
+            continue
+        codes += code.co_consts
+        names += [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    return [name for name in dict.fromkeys(names) if type(there.get(name)) is Node]
+
+
+def returns_in_first_turn(function) -> bool:
+    """Whether a function has a loop that cannot come to a second turn, because its body always returns."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except Exception:
+        return False
+    loops = [n for n in ast.walk(tree) if isinstance(n, (ast.For, ast.While))]
+    return any(_returns(loop.body) and not any(isinstance(n, ast.Continue) for n in ast.walk(loop)) for loop in loops)
+
+
+def _returns(body) -> bool:
+    last = body[-1]
+    return isinstance(last, ast.Return) or (
+        isinstance(last, ast.If) and bool(last.orelse) and _returns(last.body) and _returns(last.orelse))
 
 
 def _advice(error: BaseException) -> str:

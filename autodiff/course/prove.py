@@ -12,6 +12,7 @@ Known wrong answers are in wrong_answers/NN.txt: a line ``== task fault``, then 
 import ast
 import contextlib
 import io
+import linecache
 import os
 import re
 import sys
@@ -86,6 +87,8 @@ def run_cells(notebook, replaced: dict[str, str] | None = None, only: str | None
 
 def _run(source: str, filename: str, names: dict):
     """Run one cell; the value of its last line when that is an expression, as a notebook shows it."""
+    # As in a notebook: the source of a cell can be looked up.
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     tree = ast.parse(source, filename)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, filename, "exec"), names)

@@ -121,7 +121,7 @@ def safe_repr(value, limit: int = 80) -> str:
 def show_number(value) -> str:
     """A number as a learner writes it: -3, not -3.0; anything else by its repr."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return format(value, ".6g") if value == value and abs(value) != float("inf") else str(value)
+        return format(value + 0, ".6g") if value == value and abs(value) != float("inf") else str(value)
     return safe_repr(value, 40)
 
 
