@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from autodiff.course import api, checks_02, checks_03, graphs, judge, record, result
 from autodiff.course import check, given, hint, mark, progress
 from autodiff.course.graphs import Node, add, chain, doublings, leaf, mul, neg, users_first
-from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, WRONG, Page, Result, Table
+from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRONG, Page, Result, Table
 
 TASKS = api.tasks()
 HAND = [t.id for t in TASKS.values() if t.deal]
@@ -33,6 +33,7 @@ def file(tmp_path, monkeypatch):
     path = tmp_path / "progress.json"
     monkeypatch.setenv("AUTODIFF_PROGRESS", str(path))
     record._session.clear()
+    api._misses.clear()
     return path
 
 
@@ -138,8 +139,21 @@ def test_an_untouched_answer_is_not_started(task):
 
 def test_one_number_left_open_is_named():
     outcome = check("02.a", -6, ..., ...)
-    assert outcome.status == WRONG and "`slot_1` is still three dots" in outcome.text()
+    assert outcome.status == UNFINISHED and "`slot_2` and `total`: still three dots" in outcome.text()
     assert "-12" not in outcome.text(), "the target is not given away before there is an answer"
+
+
+def test_the_target_of_a_sum_by_hand_is_shown_at_the_second_miss(file, day):
+    first, _, second = check("02.a", -3, -3, -6), check("02.a", -6, ..., ...), check("02.a", -3, -3, -6)
+    assert "expected" not in first.table.header and "expected" in second.table.header
+    assert entries(file)["02.a"]["tries"] == 2, "an answer that is not finished is no try"
+    assert "your code" not in check("02.a", 1, 2, 4).text()
+
+
+def test_calls_with_missing_arguments_say_what_is_missing(capsys):
+    assert 'for example `hint("02.a")`' in hint().text() and 'for example `mark("02"' in mark().text()
+    assert "Say how it went" in mark("02.a").text() and "Call check(" in check().text()
+    assert given() is None and 'for example given("02.a")' in capsys.readouterr().out
 
 
 # Junk
@@ -635,7 +649,7 @@ def test_a_task_done_alone_comes_back_once_with_new_inputs(file, day, capsys):
     day(2)
     assert "Back today: 02.a." in progress().text()
     x, g = given("02.a")
-    assert (x, g) == (5, 3) and "x = 5, and g = dL/dy = 3" in capsys.readouterr().out
+    assert (x, g) == (5, 3) and "x = 5, and the gradient g = 3" in capsys.readouterr().out
     outcome = check("02.a", -6, -6, -12)
     assert outcome.fault == "old-numbers" and "x = 5 and g = 3" in outcome.text()
     assert "finished" in check("02.a", g * x, g * x, 2 * g * x).text()
@@ -692,8 +706,9 @@ def test_a_hint_opened_after_the_pass_is_no_help(file, day):
 def test_marks_are_kept_and_honest(file, day):
     hint("02.a")
     check("02.a", -6, -6, -12)
+    assert "Noted. It counts when the check has passed." in mark("02.b", "with help").text()
     text = " ".join(mark("02", "on my own").text().split())
-    assert "You opened 1 hint(s) for 02.a" in text and "02.b has not passed its check yet" in text
+    assert "You opened 1 hint for 02.a" in text and "02.b: noted. It counts when the check has passed." in text
     assert "with help, 2026-11-01" in progress().text()
     mark("02.a", "not yet")
     assert "not yet, 2026-11-01" in progress().text()
@@ -745,7 +760,8 @@ def test_a_folder_that_cannot_be_written_never_stops_a_check(tmp_path, monkeypat
     assert outcome and outcome.text().count("Progress could not be kept") == 1
     assert "on my own" in progress().text(), "it is remembered for this session"
     assert hint("02.b").headline.endswith("(nudge)") and hint("02.b").headline.endswith("(picture)")
-    assert "could not be kept" in mark("02", "with help").text()
+    text = mark("02.a", "with help").text()
+    assert "could not be kept" in text and "Kept." not in text and "Kept." not in outcome.text()
     assert given("02.a") == (-3, 2)
 
 

@@ -5,10 +5,11 @@ import traceback
 
 from autodiff.course import record
 from autodiff.course.judge import Attempt, Task, sharpen
-from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, WRONG, Page, Result, Table, safe_repr
+from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRONG, Page, Result, Table, safe_repr
 
 _STAGES = ("nudge", "picture", "skeleton")
 _hints_shown: dict[str, int] = {}
+_misses: dict[tuple[str, int], int] = {}
 
 
 def tasks() -> dict[str, Task]:
@@ -33,12 +34,15 @@ def _deals(task: Task, upto: int) -> list:
     return [task.deal(number) for number in range(upto + 1)]
 
 
-def check(task_id: str, *answers, seed: int | None = None) -> Result:
+def check(task_id: str = ..., *answers, seed: int | None = None) -> Result:
     """Judge the answers to one task.
 
     Returns a `Result`: true when the answer is right, else false with a diagnosis. It never raises. The inputs are
     fresh each time; a diagnosis names the `seed` that repeats them.
     """
+    if task_id is ...:
+        call = 'Call check("02.a", ...) with the id of a task and your answers.'
+        return Result(f"check: {WRONG}", [f"{call} The tasks are {', '.join(tasks())}."])
     task = _find(task_id)
     if task is None:
         return Result(f"check: {WRONG}", [_no_such_task(task_id)], task=str(task_id))
@@ -46,15 +50,19 @@ def check(task_id: str, *answers, seed: int | None = None) -> Result:
     entry, notes = record.update(task.id, lambda e: e.begin_if_due(day))
     if seed is None:
         seed = secrets.randbelow(1_000_000)
-    attempt = Attempt(task, answers, seed, _deals(task, entry["round"]))
+    numbers = (task.id, entry["round"])
+    attempt = Attempt(task, answers, seed, _deals(task, entry["round"]), _misses.get(numbers, 0))
     result = _judge(attempt)
+    if result.status == WRONG:
+        _misses[numbers] = attempt.misses + 1
     if result.status == WRONG and attempt.used_seed:
         again = f'check("{task.id}", {", ".join(task.wants)}, seed={seed})'
         result.notes.append(f'To repeat with the same inputs: `{again}`. For a hint: `hint("{task.id}")`.')
-    elif result.status in (WRONG, NOT_STARTED):
+    elif result.status in (WRONG, NOT_STARTED, UNFINISHED):
         result.notes.append(f'For a hint, run `hint("{task.id}")` in a new cell.')
     entry, more = record.update(task.id, lambda e: _count(e, task, result, day))
-    result.notes += _on_progress(entry, task, result, day) + list(dict.fromkeys(notes + more))
+    notes = list(dict.fromkeys(notes + more))
+    result.notes += (_on_progress(entry, task, result, day) if not record.failed(notes) else []) + notes
     return result
 
 
@@ -77,7 +85,7 @@ def _count(entry: record.Entry, task: Task, result: Result, day: str):
     elif result.status == PASSED:
         if task.deal is not None or entry["round"] == 0 or entry["emptied"]:
             entry.add_pass(day)
-    else:
+    elif result.status != UNFINISHED:
         entry["tries"] += 1
 
 
@@ -92,8 +100,11 @@ def _on_progress(entry: record.Entry, task: Task, result: Result, day: str) -> l
     return ["Kept. The task comes back on a later day, until you have done it alone then."]
 
 
-def given(task_id: str):
+def given(task_id: str = ...):
     """Print the inputs of a task that is answered by hand, and return them. They change when the task comes back."""
+    if task_id is ...:
+        print(f'Name the task, for example given("02.a"). The tasks are {", ".join(tasks())}.')
+        return None
     task = _find(task_id)
     if task is None or task.deal is None:
         print(_no_such_task(task_id) if task is None else f"{task.id} has no numbers to deal: its answer is code.")
@@ -104,8 +115,10 @@ def given(task_id: str):
     return deal
 
 
-def hint(task_id: str, stage: int | None = None) -> Page:
+def hint(task_id: str = ..., stage: int | None = None) -> Page:
     """Show the next hint of a task, or hint 1, 2 or 3. An opened hint counts as help until the task comes back."""
+    if task_id is ...:
+        return Page("hint", [f'Name the task, for example `hint("02.a")`. The tasks are {", ".join(tasks())}.'])
     task = _find(task_id)
     if task is None:
         return Page("hint", [_no_such_task(task_id)])
@@ -126,14 +139,18 @@ def hint(task_id: str, stage: int | None = None) -> Page:
     return Page(headline, task.hints[number - 1].split("\n\n"), None, after, notes)
 
 
-def mark(which: str, how: str) -> Page:
+def mark(which: str = ..., how: str | None = None) -> Page:
     """Keep your own judgement of an exercise ("02") or of one task ("02.b"): on my own, with help, or not yet."""
+    if which is ...:
+        return Page("mark", ['Say which exercise or task, and how it went, for example `mark("02", "with help")`. '
+                             f"The tasks are {', '.join(tasks())}."])
     chosen = [t for t in tasks().values() if isinstance(which, str) and which in (t.id, t.id.split(".")[0])]
     if not chosen:
         return Page("mark", [f"There is no exercise or task {safe_repr(which)}. The tasks are {', '.join(tasks())}."])
     if how not in record.MARKS:
         choices = ", ".join(f'mark("{which}", "{m}")' for m in record.MARKS)
-        said = "Replace the three dots" if how is ... else f"{safe_repr(how)} is none of the three marks"
+        said = ("Replace the three dots" if how is ... else "Say how it went" if how is None
+                else f"{safe_repr(how)} is none of the three marks")
         return Page(f"{which}  not marked", [f"{said}. Use one of: {choices}."])
     if record.location() is None:
         return Page(f"{which}  {how}", ["Progress is switched off here, so nothing was kept."])
@@ -142,10 +159,13 @@ def mark(which: str, how: str) -> Page:
         entry, more = record.update(task.id, lambda e: e.add_mark(how))
         notes += more
         if not entry.passed_this_round and how != "not yet":
-            words.append(f"{task.id} has not passed its check yet.")
+            words.append("Noted. It counts when the check has passed." if len(chosen) == 1 else
+                         f"{task.id}: noted. It counts when the check has passed.")
         elif entry["hints"] and how == "on my own":
-            words.append(f"You opened {entry['hints']} hint(s) for {task.id}, so it comes back once more.")
-    return Page(f"{which}  {how}", words or ["Kept."], None, [], list(dict.fromkeys(notes)))
+            hints = "1 hint" if entry["hints"] == 1 else f"{entry['hints']} hints"
+            words.append(f"You opened {hints} for {task.id}, so it comes back once more.")
+    kept = "Remembered until the kernel stops." if record.failed(notes) else "Kept."
+    return Page(f"{which}  {how}", words or [kept], None, [], list(dict.fromkeys(notes)))
 
 
 def progress() -> Page:

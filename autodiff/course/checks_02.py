@@ -26,7 +26,7 @@ from autodiff.course.result import Table, as_number, close, safe_repr, show_numb
 
 # 02.a: three numbers by hand.
 
-_SLOTS = ("slot_0", "slot_1", "total")
+_SLOTS = ("slot_1", "slot_2", "total")
 
 
 _DEALS = [(-3.0, 2.0), *((sign * x, g) for g in (3.0, 2.0, 4.0) for x in (5.0, 7.0, 11.0) for sign in (1, -1))]
@@ -38,7 +38,7 @@ def _deal(number):
 
 
 def _show_deal(deal) -> str:
-    return f"02.a: y = x * x, x = {show_number(deal[0])}, and g = dL/dy = {show_number(deal[1])} has arrived at y"
+    return f"02.a: y = x * x, x = {show_number(deal[0])}, and the gradient g = {show_number(deal[1])} has arrived at y"
 
 
 def _right_a(deal):
@@ -53,18 +53,24 @@ def _judge_a(attempt):
     x, g = deal
     right = _right_a(deal)
     numbers = [as_number(a) for a in attempt.answers]
-    rows = tuple((name, show_number(r) if all(n is not None for n in numbers) else "", show_number(a),
-                  "" if n is None else "right" if close(n, r) else "differs")
-                 for name, a, n, r in zip(_SLOTS, attempt.answers, numbers, right))
-    table = Table(("name", "expected", "yours", ""), rows)
+    left = [name for name, a in zip(_SLOTS, attempt.answers) if blank(a)]
+    if left:
+        return attempt.unfinished([f"{' and '.join(f'`{n}`' for n in left)}: still three dots. "
+                                   "Give each of the three names one number."])
     for name, answer, number in zip(_SLOTS, attempt.answers, numbers):
         if number is None:
-            got = "still three dots" if blank(answer) else f"{safe_repr(answer)}, which is no number"
-            return attempt.wrong([f"`{name}` is {got}."], look="Give each of the three names one number.")
+            return attempt.wrong([f"`{name}` is {safe_repr(answer)}, which is no number."],
+                                 look="Give each of the three names one number.")
+    rows = tuple((name, show_number(r), show_number(a), "right" if close(n, r) else "differs")
+                 for name, a, n, r in zip(_SLOTS, attempt.answers, numbers, right))
+    table = Table(("name", "expected", "yours", ""), rows)
+    if not attempt.misses:
+        # The numbers stay the same, so the target would be the answer to the next try.
+        table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
     if all(map(close, numbers, right)):
         return attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
-    words = dict(x=show_number(x), g=show_number(g), gx=show_number(g * x), two=show_number(2 * g * x),
-                 slot_0=show_number(numbers[0]), slot_1=show_number(numbers[1]), total=show_number(numbers[2]))
+    words = dict(x=show_number(x), g=show_number(g), gx=show_number(g * x),
+                 slot_1=show_number(numbers[0]), slot_2=show_number(numbers[1]), total=show_number(numbers[2]))
     for old in attempt.dealt[:-1]:
         if all(map(close, numbers, _right_a(old))):
             return attempt.fault("old-numbers", (), table, **words)
@@ -73,41 +79,42 @@ def _judge_a(attempt):
             if all(w is None or close(n, w) for n, w in zip(numbers, answer(deal))):
                 return attempt.fault(fault.id, (), table, **words)
     first = next(i for i in range(3) if not close(numbers[i], right[i]))
-    how = f"g times the value in the other slot: {words['g']} * ({words['x']})" if first < 2 else "slot_0 + slot_1"
-    return attempt.unknown([f"The first number that differs is `{_SLOTS[first]}`. It should be {how}."], table)
+    how = f"g times the value in the other slot: {words['g']} * ({words['x']})" if first < 2 else "slot_1 + slot_2"
+    return attempt.unknown([f"The first number that differs is `{_SLOTS[first]}`. It should be {how}."], table,
+                           look="Work this one number by hand once more.")
 
 
 _FAULTS_A = (
     Fault("upstream-missing", "the gradient that arrives at y is not used",
-          "Your shares are {slot_0} = x: that is the local derivative alone. The gradient g = {g} has already "
-          "arrived at y, and it multiplies every share: {g} * ({x}) = {gx}.",
-          "the edge from y to x. A share is (what arrives at y) times (the local derivative of this slot).",
+          "Your shares are {slot_1} = x: that is the local slope alone. The gradient g = {g} has already "
+          "arrived at y, and it multiplies every share: {g} * ({x}).",
+          "the edge from y to x. A share is (what arrives at y) times (the local slope of this slot).",
           (lambda d: (d[0], d[0], 2 * d[0]),)),
     Fault("whole-on-each", "the whole derivative 2x sits on each of the two edges",
-          "{slot_0} = g * 2x on each edge. But d(x*x)/dx = 2x is the sum over both slots. One slot alone, with the "
-          "other one held still, has the derivative x, so its share is {g} * ({x}) = {gx}. Counted your way, x "
+          "{slot_1} = g * 2x on each edge. But d(x*x)/dx = 2x is the sum over both slots. One slot alone, with the "
+          "other one held still, has the derivative x, so its share is {g} * ({x}). Counted your way, x "
           "would get 4x.",
           "the product a * b with two different letters. What is the derivative with respect to a alone?",
           (lambda d: (2 * d[1] * d[0], 2 * d[1] * d[0], 4 * d[1] * d[0]),
            lambda d: (2 * d[1] * d[0], 2 * d[1] * d[0], 2 * d[1] * d[0]))),
     Fault("one-edge", "one of the two edges is not counted",
           "Your total {total} is one share, g * x = {gx}. Two edges lead from y to x, one for each slot, and each "
-          "carries its own share, so x receives {gx} + ({gx}) = {two}.",
+          "carries its own share, so x receives {gx} + ({gx}).",
           "the picture of y = x * x. Count the lines between y and x, not the nodes.",
           (lambda d: (d[1] * d[0], d[1] * d[0], d[1] * d[0]), lambda d: (d[1] * d[0], 0.0, d[1] * d[0]),
            lambda d: (0.0, d[1] * d[0], d[1] * d[0]))),
     Fault("whole-on-one", "the total is right, but it came along one edge",
-          "You put the whole of 2 * g * x = {two} on one edge and nothing on the other. The total is the same, and "
-          "the graph is not: each slot of the product has its own derivative, x, and sends its own share {gx}.",
-          "slot 0 alone: hold the value in slot 1 still, and let only slot 0 move.",
+          "You put the whole of 2 * g * x on one edge and nothing on the other. The total is the same, and "
+          "the graph is not: each slot of the product has its own derivative, x, and sends its own share g * x.",
+          "slot 1 alone: hold the value in slot 2 still, and let only slot 1 move.",
           (lambda d: (2 * d[1] * d[0], 0.0, 2 * d[1] * d[0]), lambda d: (0.0, 2 * d[1] * d[0], 2 * d[1] * d[0]))),
     Fault("multiplied", "the two shares are multiplied, not added",
           "Your shares are right, and your total {total} is their product. Where several edges meet, the shares are "
-          "added: {gx} + ({gx}) = {two}.",
+          "added: {gx} + ({gx}).",
           "the chain rule for two paths: one product along each path, one sum over the paths.",
           (lambda d: (d[1] * d[0], d[1] * d[0], (d[1] * d[0]) ** 2),)),
     Fault("value-sent", "the value of y is sent back, not a derivative",
-          "{slot_0} contains x * x, the value of y. Along an edge goes the derivative of y with respect to one "
+          "{slot_1} contains x * x, the value of y. Along an edge goes the derivative of y with respect to one "
           "slot, and for a product that is the value in the other slot: x = {x}.",
           "the rule of the product: d(a*b)/da = b.",
           (lambda d: (d[1] * d[0] ** 2, d[1] * d[0] ** 2, None), lambda d: (d[0] ** 2, d[0] ** 2, None))),
@@ -259,7 +266,7 @@ _FAULTS_B = (
           (lambda n, g: [(n._inputs[0], 2 * g * n._inputs[0].value)] if n._inputs[0] is n._inputs[1]
            else graphs.shares(n, g),)),
     Fault("upstream-missing", "the gradient g is not used",
-          "Your shares are the local derivatives alone. A share is g times the local derivative, and here g is {g}. "
+          "Your shares are the local slopes alone. A share is g times the local slope, and here g is {g}. "
           "With g = 1 the mistake does not show, which is why it lives long.",
           "where g appears in your function.",
           (lambda n, g: graphs.shares(n, 1.0),)),
@@ -559,27 +566,27 @@ _FAULTS_C = (
 
 TASKS = (
     Task("02.a", "one share for each edge, by hand", _SLOTS, _judge_a, _FAULTS_A, (
-        "Two lines lead from y down to x: one from slot 0 of the product, one from slot 1. Treat them one at a "
-        "time. While you look at slot 0, pretend that slot 1 holds a fixed number.",
+        "Two lines lead from y down to x: one from slot 1 of the product, one from slot 2. Treat them one at a "
+        "time. While you look at slot 1, pretend that slot 2 holds a fixed number.",
         "Each line carries (what has arrived at y) times (the value in the other slot).\n\n"
-        "    g = dL/dy arrives here\n"
+        "      g arrives here\n"
         "              y\n"
-        "    slot 0  /   \\  slot 1\n"
-        "   g * x   |     |   g * x\n"
+        "    slot 1  /   \\  slot 2\n"
+        "     g * ? |     | g * ?\n"
         "            \\   /\n"
-        "              x          total: both shares, added",
+        "              x",
         "Fill in the numbers that `given` printed:\n\n"
-        "    slot_0 = (number of g) * (number of x)\n"
-        "    slot_1 = ...        # the same rule, for the other slot\n"
-        "    total = slot_0 ... slot_1"),
+        "    slot_1 = (number of g) * (number of x)\n"
+        "    slot_2 = ...        # the same rule, for the other slot\n"
+        "    total = slot_1 + slot_2"),
         "Each of the two edges carries its own share, and x receives the sum of both.", _deal, _show_deal),
     Task("02.b", "the shares of one product", ("mul_backward",), _judge_b, _FAULTS_B, (
         "The function never has to ask whether the two inputs are the same node. Write it for a * b with two "
         "different letters, and return a list with two pairs.",
         "For node = a * b, with the gradient g at the node:\n\n"
-        "    slot  input node   local derivative   share\n"
-        "    0     a            b.value            g * b.value\n"
-        "    1     b            a.value            ?",
+        "    slot  input node   local slope   share\n"
+        "    1     a            b.value       g * b.value\n"
+        "    2     b            a.value       ?",
         "Unpack, then return a list of two pairs:\n\n"
         "    def mul_backward(node, g):\n"
         "        a, b = node.inputs\n"

@@ -260,7 +260,7 @@ def _judge_b(attempt):
     if reason is not None:
         return reason
     name = name_of(function)
-    wrong, refused, said_yes, crashed = {}, set(), set(), None
+    wrong, refused, said_yes, crashed = {}, set(), set(), {}
     for kind, root, order in _planted(attempt.rng):
         call = f"{name}({root.name}, {_show(order)})"
         result = run(function, root, list(order))
@@ -271,7 +271,7 @@ def _judge_b(attempt):
             problem.body[1:1] = ["The graph:", _graph_lines(root)]
             if kind is None:
                 return problem
-            crashed = crashed or (root, order, problem)
+            crashed.setdefault(kind, (root, order, problem))
             continue
         if result.value is None:
             return attempt.fault("no-return", printed(result), None, call=call)
@@ -289,7 +289,7 @@ def _judge_b(attempt):
         return attempt.passed()
     fault = _fault_b(wrong, refused, said_yes)
     if crashed and (not wrong or not fault):
-        root, order, problem = crashed
+        root, order, problem = next(iter(crashed.values()))
         return attempt.fault("crashes", problem.body, None, why=_why_wrong(root, order))
     kinds = [k for k in _KINDS if k in wrong]
     # A refused valid order is the better witness: it shows what the function asks for.
@@ -298,7 +298,8 @@ def _judge_b(attempt):
     got = [f"`{name}({root.name}, {_show(order)})` returned {not right}; expected {right}. The graph:",
            _graph_lines(root), *printed(result)]
     rows = [("a valid order", "True", "False" if right else "True")]
-    rows += [(text, "False", "True" if k in wrong else "False") for k, text in _KINDS.items()]
+    rows += [(text, "False", "True" if k in wrong else "an error" if k in crashed else "False")
+             for k, text in _KINDS.items()]
     table = Table(("given", "expected", "yours"), tuple(rows))
     if fault:
         return attempt.fault(fault, got, table)

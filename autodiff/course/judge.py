@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autodiff.course.graphs import Budget, Node, TooManyVisits
-from autodiff.course.result import NOT_STARTED, PASSED, WRONG, Result, Table, safe_repr
+from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG, Result, Table, safe_repr
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DEBUGGERS = ("pydevd", "_pydevd", "debugpy", "bdb", "pdb")
@@ -97,13 +97,13 @@ class Task:
 
 @dataclass
 class Attempt:
-    """One call of ``check``: the answers, fresh random numbers, and the numbers dealt to the learner so far."""
+    """One call of ``check``: the answers, fresh random numbers, the numbers dealt so far, and how often they missed."""
 
     task: Task
     answers: tuple
     seed: int
     dealt: list = field(default_factory=list)
-
+    misses: int = 0
     used_seed: bool = False
 
     @property
@@ -118,6 +118,9 @@ class Attempt:
     def not_started(self, table: Table | None = None) -> Result:
         body = ["Write your answer in place of the marked line or of the three dots, then run the cell again."]
         return Result(f"{self.task.id}  {NOT_STARTED}", body, table, task=self.task.id, status=NOT_STARTED)
+
+    def unfinished(self, shown: Sequence[str]) -> Result:
+        return Result(f"{self.task.id}  {UNFINISHED}", list(shown), task=self.task.id, status=UNFINISHED)
 
     def fault(self, fault_id: str, shown: Sequence[str] = (), table: Table | None = None, /, **words) -> Result:
         fault = self.task.fault(fault_id)

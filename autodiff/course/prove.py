@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autodiff.course import generate
-from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, WRONG, Result
+from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRONG, Result
 
-_HEADLINE = re.compile(rf"^(\d\d\.[a-z])  ({'|'.join(map(re.escape, (PASSED, WRONG, NOT_STARTED, BROKEN)))})", re.M)
+_STATUSES = (PASSED, WRONG, NOT_STARTED, UNFINISHED, BROKEN)
+_HEADLINE = re.compile(rf"^(\d\d\.[a-z])  ({'|'.join(map(re.escape, _STATUSES))})", re.M)
 _CHECK = re.compile(r'^check\("(\d\d\.[a-z])"', re.M)
 
 

@@ -32,6 +32,7 @@ except ImportError:
 VERSION = 1
 MARKS = ("on my own", "with help", "not yet")
 _LOCK_SECONDS = 5.0
+_FAILED = "Progress could not be kept"
 
 
 def today() -> str:
@@ -160,9 +161,14 @@ def update(task: str, change: Callable[[Entry], None]) -> tuple[Entry, list[str]
         return entry, [_trouble(path, problem)]
 
 
+def failed(notes: list[str]) -> bool:
+    """Whether these notes say that nothing was written."""
+    return any(note.startswith(_FAILED) for note in notes)
+
+
 def _trouble(path: Path, problem: Exception) -> str:
     reason = getattr(problem, "strerror", None) or str(problem)
-    return (f"Progress could not be kept in {path} ({reason}). Your answer is checked all the same. "
+    return (f"{_FAILED} in {path} ({reason}). Your answer is checked all the same. "
             "Set AUTODIFF_PROGRESS to a file you can write, or to off.")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 PASSED = "passed"
 WRONG = "not right"
 NOT_STARTED = "not started yet"
+UNFINISHED = "not finished yet"
 BROKEN = "the check itself broke"
 
 _WIDTH = 100
@@ -76,8 +77,9 @@ class Page:
 class Result(Page):
     """The outcome of one check: true when it passed.
 
-    `status` is one of "passed", "not right", "not started yet", "the check itself broke". `fault` is the id of the
-    recognised mistake, and None when the answer passed, was not started, or is wrong in a way nobody has named.
+    `status` is "passed", "not right", "not started yet", "not finished yet" or "the check itself broke". `fault` is
+    the id of the recognised mistake, and None when the answer passed, was not started or finished, or is wrong in a way
+    nobody has named.
     """
 
     task: str = ""
