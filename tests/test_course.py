@@ -367,6 +367,11 @@ def test_a_loop_that_may_go_on_is_no_early_return():
     assert not judge.returns_in_first_turn(len) and judge.notebook_nodes(Hostile()) == []
 
 
+def test_a_node_of_the_same_name_is_told_from_the_one_that_was_meant():
+    text = check("02.b", lambda node, g: [(leaf(n.name), g * n.value) for n in node.inputs]).text()
+    assert "[(another x, -3), (another x, -3)]" in text
+
+
 def test_a_refused_valid_order_is_shown_for_a_judge_that_is_upside_down():
     outcome = check("03.b", lambda root, order: is_order(root, order[::-1]))
     text = " ".join(outcome.text().split())

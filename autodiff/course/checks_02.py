@@ -162,8 +162,11 @@ def _same_pairs(got, want) -> bool:
     return all(p[0] is q[0] and close(p[1], q[1]) for p, q in zip(sorted(got, key=key), sorted(want, key=key)))
 
 
-def _show_pairs(pairs) -> str:
-    return "[" + ", ".join(f"({node.name}, {show_number(number)})" for node, number in pairs) + "]"
+def _show_pairs(pairs, product=None) -> str:
+    """The pairs as text; with a `product`, nodes outside it are told from its inputs of the same name."""
+    known = {product, *product._inputs} if product else {node for node, _ in pairs}
+    return "[" + ", ".join(f"({'' if node in known else 'another '}{node.name}, {show_number(number)})"
+                           for node, number in pairs) + "]"
 
 
 def _at(node) -> str:
@@ -176,7 +179,7 @@ def _table_b(cases, answers=None):
         want = graphs.shares(node, g)
         at = _at(node)
         row = (expression, at, show_number(g), _show_pairs(want))
-        rows.append(row if answers is None else (*row, _show_pairs(answers[i])))
+        rows.append(row if answers is None else (*row, _show_pairs(answers[i], node)))
     return Table(("node", "at", "g", "expected", "yours")[:4 if answers is None else 5], tuple(rows))
 
 
@@ -214,11 +217,11 @@ def _judge_b(attempt):
     first = same.index(False)
     expression, node, g = cases[first]
     call = f"{name_of(function)}({node.name}, {show_number(g)})"
-    got = [f"At {expression} with {_at(node)}, `{call}` returned {_show_pairs(answers[first])}; "
+    got = [f"At {expression} with {_at(node)}, `{call}` returned {_show_pairs(answers[first], node)}; "
            f"expected {_show_pairs(rights[first])}.", *printed(results[first])]
     if sum(same) == 4 and not all(math.isfinite(number) for _, number in answers[first]):
         return attempt.fault("divided", got, table)
-    words = dict(got=_show_pairs(answers[first]), g=show_number(g), value=show_number(node.value),
+    words = dict(got=_show_pairs(answers[first], node), g=show_number(g), value=show_number(node.value),
                  a=show_number(node._inputs[0].value), b=show_number(node._inputs[1].value),
                  half=show_number(rights[first][0][1]), name=name_of(function))
     for fault in attempt.task.faults:
