@@ -62,8 +62,9 @@ def sentence(step) -> str:
     if step.kind == "contribution":
         return f"{name} sends {value} to {to}{slot}."
     if step.before is None:
-        nothing = f"{to} has no gradient" if is_value(step.node.node) else f"The store has nothing for {to}"
-        return f"{nothing} yet: now it is {value}."
+        if is_value(step.node.node):
+            return f"{to} has no gradient yet: now it is {value}."
+        return f"The store has nothing for {to} yet: now it holds {value}."
     return f"Add it to what is there for {to}: {_sum(step)}."
 
 
