@@ -104,7 +104,7 @@ def apply(rule: Rule, operands: tuple, params: dict = NO_PARAMS, options: dict =
     if not tracked or not recording.get():
         return constant(value)
     if kind != "f" or rule.forward is np.multiply and any([_is_zero(t) for t in inputs]):
-        rule = rule.frozen
+        rule = rule.without_partials
     if rule.save is not None:
         options = {**options, "saved": rule.save(value, *values, **params, **options)}
     role = CUT

@@ -38,11 +38,13 @@ class Rule:
     `each`: instead of `partials`, for functions of a sequence: a partial that gets the operand's position after `y`.
     `elementwise`: operands of other shapes and dtypes are first broadcast and cast, by nodes of their own.
     `save`: computes from ``(y, *operands, **params)``, at the forward, what the partials get as ``saved``.
+    `params`: the names of the other arguments. `every`: all operands are differentiable. `plain`: so it is, and nothing
+    is saved or done in place: such a rule may take the short ways.
     `into`: adds a contribution to an existing array in place, for partials that are zero nearly everywhere.
     """
 
     __slots__ = ("name", "forward", "partials", "each", "joint", "elementwise", "save", "into", "differentiable",
-                 "params", "every", "plain", "reads", "_signature", "_names", "_frozen")  # fmt: skip
+                 "params", "every", "plain", "_signature", "_names", "_without")  # fmt: skip
 
     def __init__(self, forward, partials=(), *, each=None, joint=None, elementwise=None, save=None, into=None,
                  name=None, signature=None, differentiable=True):  # fmt: skip
@@ -52,9 +54,8 @@ class Rule:
         self.differentiable = differentiable
         self.partials = tuple(identity if _is_identity(p) else p for p in partials)
         self.every = differentiable and (each is not None or joint is not None or None not in self.partials)
-        self.reads = any(p is not identity for p in self.partials) or each is not None
         self.plain = self.every and each is None and joint is None and save is None and into is None
-        self._signature, self._names, self._frozen = signature, None, None
+        self._signature, self._names, self._without = signature, None, None
         partial = each or next((p for p in partials if p is not None), None)
         self.params = _keywords(partial, skip=3 if each else 2 + len(self.partials)) if partial else ()
 
@@ -62,11 +63,11 @@ class Rule:
         return f"<rule of {self.name}>"
 
     @property
-    def frozen(self):
+    def without_partials(self):
         """This rule without its partials: for results that have none, such as integers and products with 0."""
-        if self._frozen is None:
-            self._frozen = Rule(self.forward, name=self.name, differentiable=False)
-        return self._frozen
+        if self._without is None:
+            self._without = Rule(self.forward, name=self.name, differentiable=False)
+        return self._without
 
     def partials_for(self, operands):
         """The partials, one for each of these operands."""

@@ -1,6 +1,7 @@
-"""The table: every derivative the engine knows, one line for each partial.
+"""The table of derivatives, one line for each function; activations, convolutions and pools are in `nn.py`.
 
-Read a line as: the function, then for each operand the cotangent it receives. See `rule.py` for the contract.
+Read a line as: the function, then for each operand the cotangent it receives, where g is the cotangent of the output, y
+the output, and a and b are the operands. See `rule.py` for the whole contract.
 To add a function, add its line here and its case in tests/cases.py.
 """
 
