@@ -21,6 +21,7 @@ SECTIONS = [
     ("Operations of your own, and memory", "custom_op checkpoint"),
     ("Checking", "gradcheck gradgradcheck GradcheckReport GradcheckError"),
     ("Seeing it", "draw trace step"),
+    ("Labs", "labs.ties labs.detach labs.differences labs.broadcasting labs.training labs.checkpointing"),
     ("Optimisers", "optim.SGD optim.AdamW"),
     ("Life-cycles", "contracts.candle contracts.pytorch contracts.burn contracts.reset"),
     ("The scalar engine", "scalar.Value"),

@@ -248,6 +248,7 @@ def differences(f, *inputs, step: float = 1e-6) -> DifferencesLab:
     `f`: a function of as many arrays as there are `inputs`, up to 64 entries in all; of several results the sum counts.
     The error is the largest over all entries, against the engine's gradient in float64. What `f` raises is raised.
 
+    >>> import numpy as np
     >>> from autodiff import labs
     >>> lab = labs.differences(np.exp, 1.0)
     >>> lab.set(dtype="float32", scheme="one-sided", step=1e-8)
