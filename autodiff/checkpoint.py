@@ -9,8 +9,8 @@ import numpy as np
 
 from .backward import propagate, strong_zeros
 from .graph import Node, differentiable_inputs, is_floating
-from .recording import NO_PARAMS, constant, frozen, new_id, record, recording
-from .rules import RULES, Rule
+from .recording import NO_PARAMS, alias, constant, frozen, new_id, record, recording
+from .rules import Rule
 from .tensor import Tensor
 
 
@@ -62,7 +62,7 @@ def _alias(x):
     """A node of its own for an argument, so that its uses inside are told from its uses outside."""
     if not isinstance(x, Node):
         return x
-    return record(RULES[np.copy], x._array, (x,), (x._array,), role=x._role) if x.tracked else constant(x._array)
+    return alias(x) if x.tracked else constant(x._array)
 
 
 def _captured(value: Node, start: int, own: list) -> list[Node]:

@@ -51,12 +51,12 @@ def _comparison(ufunc):
     return compare
 
 
-def _method(function, doc=None):
+def _method(function):
     def method(self, *args, **kwargs):
         return call(function, (self, *args), kwargs)
 
     method.__name__ = function.__name__
-    method.__doc__ = doc or f"``np.{function.__name__}`` of this tensor."
+    method.__doc__ = f"``np.{function.__name__}`` of this tensor."
     return method
 
 

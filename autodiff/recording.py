@@ -83,6 +83,11 @@ def record(rule: Rule, value, inputs: tuple, values: tuple, params: dict = NO_PA
     return t
 
 
+def alias(t: Node) -> Node:
+    """A node of its own with the value of `t`, in the same memory, that passes its gradient on to `t`."""
+    return record(RULES[np.copy], t._array, (t,), (t._array,), role=t._role)
+
+
 def apply(rule: Rule, operands: tuple, params: dict = NO_PARAMS, options: dict = NO_PARAMS) -> Node:
     """The rule's forward on the operands' values, recorded when one of them is tracked.
 

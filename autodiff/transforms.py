@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .backward import backward
+from .gradstore import GradStore
 from .graph import Node, is_floating
-from .recording import constant, record, recording
-from .rules import RULES
+from .recording import alias, constant, recording
 from .tensor import Tensor, Var
 
 _nested = ContextVar("nested", default=False)
@@ -210,10 +210,9 @@ def _inside(recorded=None):
 
 
 def _gradients(output: Tensor, cotangent, inputs, detach: str) -> list[Tensor]:
-    if not is_floating(output.dtype):
-        return [constant(np.zeros(x.shape, x.dtype)) for x in inputs]
-    store = backward(output, cotangent, wrt=inputs, detach=detach)
-    return [store.get(x) if x in store else constant(np.zeros(x.shape, x.dtype)) for x in inputs]
+    floating = is_floating(output.dtype)
+    store = backward(output, cotangent, wrt=inputs, detach=detach) if floating else GradStore()
+    return [store.or_insert(x) for x in inputs]
 
 
 def _own(arg, position: int, f) -> Tensor:
@@ -223,7 +222,7 @@ def _own(arg, position: int, f) -> Tensor:
         raise TypeError(f"argument {position} of {_name(f)} holds {array.dtype}: only floating numbers can be "
                         "differentiated. Pass 2.0 for 2, or convert it with .astype(float)")  # fmt: skip
     if isinstance(arg, Node) and arg.tracked:
-        return record(RULES[np.copy], array, (arg,), (array,), role=arg._role)
+        return alias(arg)
     return Var(array)
 
 
