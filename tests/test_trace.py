@@ -89,6 +89,17 @@ def test_kept_gradients_stay_in_the_store():
     assert "it stays in the store" in next(s for s in t if s.kind == "take" and s.node.node is u).text
 
 
+def test_a_checkpoint_is_traced_and_stepped_as_one_node():
+    w, h = ad.Var(2.0, name="w"), ad.Var(3.0, name="h")
+    y = ad.checkpoint(lambda h, w: h * w * w)(h, w)
+    t = ad.trace(y, names={"y": y})
+    assert [(s.where, float(s.value)) for s in t if s.kind == "contribution"] == [("y -> h", 4), ("y -> w", 12)]
+    assert [s.source for s in t] == [None] * len(t)
+    assert t[2].formula == "checkpoint: run it again, and go back through it  with g = 1"
+    assert t[3].formula == "4" and "checkpoint" in repr(t)
+    assert ad.step(y).trace.grads[w].item() == 12
+
+
 def test_an_untracked_root_has_its_ones():
     t = ad.trace(ad.Tensor([1.0, 2.0], name="k"))
     assert [(s.kind, s.value.tolist()) for s in t] == [("seed", [1, 1])]

@@ -23,6 +23,8 @@ def partial_source(rule, slot: int) -> str | None:
     >>> partial_source(rules.RULES[np.multiply], 1), partial_source(rules.RULES[np.add], 0)
     ('lambda g, y, a, b: g * a', 'lambda g, y, a, b: g')
     """
+    if rule.joint is not None:
+        return None
     partial = rule.each or rule.partials[slot]
     return _from_table(rule, slot) if partial is rules.identity else function_source(partial)
 

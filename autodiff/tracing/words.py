@@ -29,6 +29,8 @@ def source_of(step) -> str | None:
 
 def formula(step) -> str:
     """What is computed at this step, with numbers in the place of names where they are numbers."""
+    if step.kind == "rule" and not is_value(step.node.node) and step.node.node._rule.joint is not None:
+        return f"{step.node.op}: run it again, and go back through it  with g = {summary(step.cotangent)}"
     if step.kind == "rule":
         given = ", ".join(f"{name} = {what}" for name, what in _read(step))
         written = _returned(step.source)
@@ -88,7 +90,7 @@ def _operands(step) -> dict:
     values = {"g": step.cotangent, "y": node._array}
     if node._rule.each is not None:
         values["i"] = step.edge.slot
-    else:
+    elif node._rule.joint is None:
         names = [n for n in inspect.signature(node._rule.partials[step.edge.slot]).parameters if n not in values]
         if "operands" not in names:  # those of the engine's own identity
             values.update(zip(names, map(plain, node._inputs)))
