@@ -317,6 +317,12 @@ def test_every_partial_of_the_table_is_found():
                 assert source.endswith(": g")
 
 
+def test_a_position_is_not_called_by_the_name_of_an_operand():
+    x, y = ad.Var([1.0], name="x"), ad.Var([2.0], name="y")
+    words = [step.formula for step in ad.trace(np.concatenate([x, y])) if step.kind == "rule"]
+    assert [w.split("], ")[-1] for w in words] == ["i = 0", "i = 1"]
+
+
 def test_two_partials_on_one_line_are_told_apart():
     pair = (lambda g, y, a, b: g * b, lambda g, y, a, b: g * a)
     assert [function_source(p) for p in pair] == ["lambda g, y, a, b: g * b", "lambda g, y, a, b: g * a"]

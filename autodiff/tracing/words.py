@@ -102,6 +102,8 @@ def _read(step) -> list[tuple[str, str]]:
     operands = _operands(step)
     handles = {e.slot: e.source.handle for e in step.node.inputs if not e.origin}
     of = dict(zip([n for n in operands if n not in ("g", "y")], map(handles.get, range(len(operands)))))
+    if not is_value(step.node.node) and step.node.node._rule.each is not None:
+        of = {}  # "i" is a position, no operand
     of["y"] = step.node.handle
     found = []
     for name in used_names(step.source):
