@@ -89,6 +89,17 @@ def test_kept_gradients_stay_in_the_store():
     assert "it stays in the store" in next(s for s in t if s.kind == "take" and s.node.node is u).text
 
 
+def test_a_partial_may_call_its_arguments_what_it_likes():
+    @ad.custom_op(vjps=[lambda c, out, x, y: c * y + 0 * out, lambda *args: args[0] * args[2]])
+    def product(x, y):
+        return x * y
+
+    t = ad.trace(product(ad.Var(3.0, name="p"), ad.Var(2.0, name="q")), names={})
+    assert [s.formula for s in t if s.kind in ("rule", "contribution")] == [
+        "product: c * y + 0 * out  with c = 1, out = n2 = 6, y = q = 2", "1 * 2 + 0 * 6 = 2",
+        "product: args[0] * args[2]", "args[0] * args[2] = 3"]  # fmt: skip
+
+
 def test_a_checkpoint_is_traced_and_stepped_as_one_node():
     w, h = ad.Var(2.0, name="w"), ad.Var(3.0, name="h")
     y = ad.checkpoint(lambda h, w: h * w * w)(h, w)

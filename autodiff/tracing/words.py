@@ -82,29 +82,26 @@ def _sum(step) -> str:
 
 
 def _operands(step) -> dict:
-    """What the names in a partial stand for at this step."""
+    """What the names in a partial stand for at this step: cotangent, output, then the operands, by position."""
     node = step.node.node
     if is_value(node):
         inputs = [x.data if is_value(x) else float(x) for x in node.inputs]
         return {"g": step.cotangent, "y": node.data, **dict(zip("ab", inputs))}
-    values = {"g": step.cotangent, "y": node._array}
-    if node._rule.each is not None:
-        values["i"] = step.edge.slot
-    elif node._rule.joint is None:
-        names = [n for n in inspect.signature(node._rule.partials[step.edge.slot]).parameters if n not in values]
-        if "operands" not in names:  # those of the engine's own identity
-            values.update(zip(names, map(plain, node._inputs)))
-    return values
+    rule, given = node._rule, (step.cotangent, node._array)
+    if rule.each is not None or rule.joint is not None:
+        return dict(zip("gyi", (*given, step.edge.slot)))
+    parameters = inspect.signature(rule.partials[step.edge.slot]).parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return dict(zip(names, (*given, *map(plain, node._inputs))))
 
 
 def _read(step) -> list[tuple[str, str]]:
     """The names that the partial reads, with what they are: ("b", "y = 2")."""
     operands = _operands(step)
     handles = {e.slot: e.source.handle for e in step.node.inputs if not e.origin}
-    of = dict(zip([n for n in operands if n not in ("g", "y")], map(handles.get, range(len(operands)))))
+    of = dict(zip(operands, (None, step.node.handle, *map(handles.get, range(len(operands))))))
     if not is_value(step.node.node) and step.node.node._rule.each is not None:
-        of = {}  # "i" is a position, no operand
-    of["y"] = step.node.handle
+        del of["i"]  # a position, no operand
     found = []
     for name in used_names(step.source):
         if name in operands:
