@@ -19,7 +19,7 @@ SAME := $(if $(findstring command,$(origin PYTHON)),--same-python)
 SET_UP = @$(PYTHON) deploy/bootstrap.py $(SAME)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks exercises reference bench lint lock clean
+.PHONY: help lab test notebooks exercises reference book bench lint lock clean
 
 help:
 	@echo "make lab        set up, then open JupyterLab on the first lesson (PORT=8890, ARGS=--no-browser)"
@@ -27,6 +27,7 @@ help:
 	@echo "make notebooks  run the lessons and solutions again and store their outputs (ARGS=notebooks/NN_name.ipynb)"
 	@echo "make exercises  write exercises/ anew from solutions/"
 	@echo "make reference  write autodiff/README.md anew from the docstrings"
+	@echo "make book       build the lessons as a site to read offline, build/book (ARGS=--check-links asks the network)"
 	@echo "make bench      time the engine beside its peers (ARGS=\"--quick doublings\" for some rows)"
 	@echo "make lint       check the style of the code"
 	@echo "make lock       pin the newest versions that work together in deploy/constraints.txt"
@@ -52,6 +53,10 @@ exercises:
 reference:
 	$(SET_UP) course test
 	@$(VENV_PYTHON) deploy/api.py $(ARGS)
+
+book:
+	$(SET_UP) course book
+	@$(VENV_PYTHON) deploy/book/build.py $(ARGS)
 
 bench:
 	$(SET_UP) bench

@@ -17,7 +17,13 @@ def missing_torch():
     return None
 
 
-OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing}
+def missing_book():
+    if importlib.util.find_spec("myst_nb") is None:
+        return "Sphinx and myst-nb are not installed: python deploy/bootstrap.py book"
+    return None
+
+
+OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book}
 
 
 def required():
