@@ -7,7 +7,6 @@ from pathlib import Path
 
 from .drawing import Drawing, RenderError
 from .drawing.text import brief, clean, shape_of, shape_text, summary, table
-from .drawing.view import is_value
 from .tracing import Step, Trace, trace
 
 STATIC = Path(__file__).parent / "static"
@@ -47,13 +46,18 @@ class Stepper:
             return {"text/plain": f"{self.text}\n{error}"}
 
 
-def step(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=False, names=None):
+def step(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=False, names=None, contract=None,
+         **options):  # fmt: skip
     """Step through the backward pass from `root`, a Tensor or an `autodiff.scalar.Value`; or through a `Trace`.
 
     In a notebook: buttons, a slider, the arrow keys, Home and End; a click on a node shows its gradient as a sum over
     its uses; "Predict" asks for each number before it is shown. `.index` and `.predict` can be set from Python. Takes
-    the arguments of `trace`. Without ipywidgets and anywidget it is shown as a picture and a table of all steps.
-    ValueError for more than three thousand steps.
+    the arguments of `trace`, `contract` too. Without ipywidgets and anywidget it is shown as a picture and a table of
+    all steps. ValueError for more than three thousand steps.
+
+    It runs wherever anywidget does, with no extension of its own: JupyterLab and Notebook 7 are tested. VS Code's
+    Jupyter is not: there it relies on anywidget alone, on one module and one style sheet that come with the widget,
+    import nothing and ask the network for nothing. (VS Code itself may ask to fetch its widget support once.)
 
     >>> import autodiff as ad
     >>> x = ad.Var(-3.0)
@@ -63,7 +67,8 @@ def step(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=F
     if isinstance(root, Trace):
         recorded = root
     else:
-        recorded = trace(root, cotangent, wrt=wrt, keep=keep, detach=detach, strong_zero=strong_zero, names=names)
+        recorded = trace(root, cotangent, wrt=wrt, keep=keep, detach=detach, strong_zero=strong_zero, names=names,
+                         contract=contract, **options)  # fmt: skip
     if len(recorded) > MOST:
         raise ValueError(f"this backward pass has {len(recorded):,} steps, and a stepper shows up to {MOST:,}: step a "
                          "part of the graph or a smaller one, or read ad.trace")  # fmt: skip
@@ -126,8 +131,8 @@ def _data(recorded: Trace, drawing: Drawing) -> dict:
         "terms": [{"step": s.index, "text": summary(s.value), "name": s.node.handle} for s in uses.get(n, [])],
     } for n in drawing.shown.nodes if n.kind != "folded"]  # fmt: skip
     return {
-        "title": f"backward pass from {recorded.root.handle}",
-        "store": "Gradients on the nodes" if is_value(recorded.root.node) else "Gradient store",
+        "title": recorded.title,
+        "store": recorded.place,
         "listing": drawing.text,
         "nodes": nodes,
         "edges": [{"key": e.key, "label": drawing.edge_label(e)} for e in drawing.shown.edges],

@@ -195,6 +195,135 @@ def test_it_ends_as_backward_does(graph, data):
             assert all(same(second[t], traced[t]) for t in common)
 
 
+@pytest.mark.parametrize("strong_zero", [False, True])
+def test_checkpoints_within_the_pass_know_of_strong_zeros(strong_zero):
+    x = ad.Var([-1.0, 4.0], name="x")
+    with np.errstate(all="ignore"):
+        y = ad.checkpoint(lambda x: np.where(x > 0, np.sqrt(x), x))(x).sum()
+        assert_same_store(ad.trace(y, strong_zero=strong_zero).grads, y.backward(strong_zero=strong_zero))
+
+
+# Under a contract
+
+
+def shown_by(contract, trace):
+    """What the contract shows for the nodes of a trace's graph, by the names of the trace."""
+    found = {view.handle: contract.grad(t) for t, view in trace.graph.by_node.items()}
+    return {name: g for name, g in found.items() if g is not None}
+
+
+def outcome(action):
+    """What an action returns, or its error."""
+    try:
+        return action()
+    except (RuntimeError, ValueError, FloatingPointError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+CONTRACTS = [ad.contracts.candle, ad.contracts.pytorch, ad.contracts.burn, ad.contracts.reset]
+
+
+@pytest.mark.parametrize("life_cycle", CONTRACTS)
+@settings(max_examples=150, deadline=None)
+@given(graph=graphs(), data=st.data())
+def test_under_a_contract_it_ends_with_what_that_contract_shows(life_cycle, graph, data):
+    root, nodes = graph
+    scalars = [n for n in nodes if n.size == 1]
+    c = life_cycle()
+    with np.errstate(all="ignore"):
+        for _ in range(data.draw(st.integers(0, 2))):  # what earlier backwards left
+            outcome(lambda: c.backward(data.draw(st.sampled_from(scalars or nodes))))
+        options = {}
+        if life_cycle is ad.contracts.pytorch:
+            for t in data.draw(st.lists(st.sampled_from(nodes), max_size=2)):
+                outcome(lambda: c.retain_grad(t))
+            options = {"retain_graph": data.draw(st.booleans())}
+            if data.draw(st.booleans()):
+                options["gradient"] = np.full(root.shape, -1.5, root.dtype)
+        if life_cycle is ad.contracts.candle:
+            options = {"detach": data.draw(st.booleans())}
+        if life_cycle is ad.contracts.reset and scalars:
+            root = scalars[-1]
+        before = {t: c.grad(t) for t in nodes}
+        trace = outcome(lambda: ad.trace(root, contract=c, **options))
+        assert all(c.grad(t) is g for t, g in before.items()), "tracing wrote to the life-cycle"
+        real = outcome(lambda: c.backward(root, **options))
+    if isinstance(trace, str):
+        assert trace == real
+        return
+    assert not isinstance(real, str), real
+    shown = shown_by(c, trace)
+    assert trace.grads.keys() == {t for t in trace.graph.by_node if c.grad(t) is not None}
+    assert all(np.array_equal(g, c.grad(t), equal_nan=True) for t, g in trace.grads.items())
+    assert all(g.dtype == c.grad(t).dtype and g.shape == c.grad(t).shape for t, g in trace.grads.items())
+    assert trace[-1].store.keys() == shown.keys()
+    assert all(np.array_equal(g, shown[name], equal_nan=True) for name, g in trace[-1].store.items())
+    # An exported step is one of the known kinds, and adds up.
+    assert {s.kind for s in trace} <= {"seed", "take", "rule", "contribution", "accumulate", "skip", "zero", "keep"}
+    for s in trace:
+        if s.kind in ("accumulate", "keep") and s.before is not None and s.value is not None:
+            assert np.allclose(s.before + s.value, s.change[1], rtol=1e-5, equal_nan=True)
+
+
+def test_four_contracts_say_what_is_theirs():
+    x, y, u, L = example()
+    k = ad.Tensor(5.0, name="k")
+    ends = {}
+    for life_cycle in CONTRACTS:
+        c = life_cycle()
+        c.backward((x * y + x) ** 2 * k)
+        t = ad.trace(L * k, contract=c, names={u: "u", L: "L"})
+        ends[life_cycle.__name__] = {name: float(g) for name, g in t[-1].store.items()}
+        assert t.contract == life_cycle.__name__ and t.text.startswith(f"backward pass from n6 under {t.contract}: ")
+    assert ends == {
+        "candle": {"k": 81, "x": 270, "y": 270}, "pytorch": {"x": 540, "y": 540}, "burn": {"x": 270, "y": 270},
+        "reset": {"n6": 1, "L": 5, "u": 90, "n2": 90, "x": 270, "y": 270},
+    }  # fmt: skip
+
+
+def test_the_words_under_a_contract():
+    x, y, u, L = example()
+    z = ad.Var(4.0, name="z")
+    torch, reset = ad.contracts.pytorch(), ad.contracts.reset()
+    torch.retain_grad(u)
+    for c in (torch, reset):
+        c.backward(x * z)
+    root = L + z * 0
+    said = [s.text for s in ad.trace(root, contract=torch) if s.kind == "keep"]
+    assert said == [
+        "Add it to what x.grad holds from an earlier backward: 4 + 54 = 58.",
+        "y.grad is empty: now it is 54.",
+        "u.grad is empty: now it is 18.",
+        "z is not reached: z.grad stays 3, from an earlier backward.",
+    ]
+    t = ad.trace(root, contract=reset)
+    said = {s.kind: s.text for s in t if s.kind in ("zero", "keep", "take")}
+    assert said["zero"] == "x holds 4 from an earlier backward: set it to 0 before this one."
+    assert said["keep"] == "z is not reached: z stays 3, from an earlier backward."
+    assert "it stays on the node" in said["take"]
+    assert next(s.formula for s in t if s.kind == "accumulate" and s.edge.source.node is x) == "x: 0 + 18 = 18"
+    assert json.loads(json.dumps(t.to_dicts(), allow_nan=False))[-1]["store"]["z"] == 3
+    assert float(t.gradients()[t.graph.by_node[x]]) == 54
+
+
+def test_what_a_contract_refuses_is_refused():
+    x, y, u, L = example()
+    burn = ad.contracts.burn()
+    burn.backward(L)
+    with pytest.raises(RuntimeError, match="consumed"):
+        ad.trace(L, contract=burn)
+    with pytest.raises(TypeError, match="wrt"):
+        ad.trace(L, wrt=[x], contract=ad.contracts.candle())
+    with pytest.raises(TypeError, match=r"call it: ad.contracts.reset\(\)"):
+        ad.trace(L, contract=ad.contracts.reset)
+    with pytest.raises(TypeError, match="life-cycle of ad.contracts, candle, pytorch, burn, reset, got 'candle'"):
+        ad.trace(L, contract="candle")
+    with pytest.raises(TypeError, match="no retain_graph= without a contract="):
+        ad.trace(L, retain_graph=True)
+    with pytest.raises(TypeError, match="without further arguments"):
+        ad.trace(Value(1.0) * 2, contract=burn)
+
+
 @settings(max_examples=100, deadline=None)
 @given(graphs())
 def test_the_export_is_plain_and_the_text_is_complete(graph):

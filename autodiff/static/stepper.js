@@ -292,7 +292,8 @@ class Stepper {
       if (change.text === null) store.delete(change.key);
       else {
         store.set(change.key, change);
-        grads.set(change.key, change.brief);
+        // The drawing has this pass's gradients; what earlier passes left shows in the store alone.
+        if (kind !== "zero" && kind !== "keep") grads.set(change.key, change.brief);
       }
     }
     if (hidden && step.kind === "contribution") shares.set(step.edge, "?");
@@ -335,7 +336,7 @@ class Stepper {
       group.classList.toggle("ad-now", now);
       group.classList.toggle("ad-receives", receives);
       group.classList.toggle("ad-selected", key === this.selected);
-      tag.textContent = now ? (step.kind === "seed" || step.kind === "take" ? step.kind : "from") : receives ? "to" : "";
+      tag.textContent = now ? (step.edge ? "from" : step.kind) : receives ? "to" : "";
       if (grad) grad.textContent = grads.has(key) ? `grad ${grads.get(key)}` : "";
     }
     for (const [key, { group, text, plain }] of this.edges) {

@@ -11,22 +11,24 @@ from ..drawing.text import clean, shape_of, summary, table
 from ..drawing.view import Edge, Graph, NodeView, graph_of, is_value
 from ..graph import Node
 from . import words
+from .life_cycles import PLACES, contract_pass, kind_of
 from .passes import scalar_pass, tensor_pass
 
 __all__ = ["Step", "Trace", "trace"]
 
 EXPORTED = 64  # arrays up to this size are exported in full
 LISTED = 1000  # steps that are listed one by one
+OF_OTHER_PASSES = ("zero", "keep")  # kinds of steps that tell what earlier passes left
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Step:
     """One event of a backward pass.
 
-    `kind`: seed, take, rule, contribution, accumulate or skip. `node`: whose cotangent is being handed on. `edge`: the
-    operand slot it goes to, or None. `value`: the number or array of this event; `before`: what the slot held, for an
-    accumulate. `change`: (node, what its slot holds now, or None when it was taken out), or None. `cotangent`: what was
-    taken last. `reason`: why something is skipped.
+    `kind`: seed, take, rule, contribution, accumulate or skip; under a contract also zero and keep. `node`: whose
+    cotangent is being handed on. `edge`: the operand slot it goes to, or None. `value`: the number or array of this
+    event; `before`: what the slot held, for an accumulate, a zero or a keep. `change`: (node, what its slot holds now,
+    or None when it was taken out), or None. `cotangent`: what was taken last. `reason`: why something is skipped.
     """
 
     index: int
@@ -70,11 +72,11 @@ class Trace:
     """The events of one backward pass, in order: a sequence of `Step`, and the graph they belong to.
 
     `grads`: the store at the end, the same as `backward` returns. `graph`: the nodes with their names. `root`: the node
-    the pass starts from.
+    the pass starts from. `contract`: the name of the life-cycle it is traced under, or None.
     """
 
-    def __init__(self, graph: Graph):
-        self.graph, self.root = graph, graph.roots[0]
+    def __init__(self, graph: Graph, contract: str | None = None):
+        self.graph, self.root, self.contract = graph, graph.roots[0], contract
         self.steps: list[Step] = []
         self.grads = None
         self._cotangent = None
@@ -103,8 +105,9 @@ class Trace:
         return store
 
     def gradients(self) -> dict:
-        """Node -> its whole gradient, also of the nodes whose gradient was taken out of the store."""
-        return {s.change[0]: s.change[1] for s in self.steps if s.change is not None and s.change[1] is not None}
+        """Node -> its whole gradient in this pass, also of the nodes whose gradient was taken out of the store."""
+        held = (s.change for s in self.steps if s.change is not None and s.kind not in OF_OTHER_PASSES)
+        return {node: value for node, value in held if value is not None}
 
     def uses(self) -> dict:
         """Node -> its contributions as steps, one for each use."""
@@ -120,6 +123,18 @@ class Trace:
         return Drawing(self.graph, self.gradients().get, shares.get)
 
     @property
+    def place(self) -> str:
+        """What the store is called here."""
+        if self.contract is not None:
+            return PLACES[self.contract]
+        return "Gradients on the nodes" if is_value(self.root.node) else "Gradient store"
+
+    @property
+    def title(self) -> str:
+        """Where the pass starts, and under which contract."""
+        return f"backward pass from {self.root.handle}" + (f" under {self.contract}" if self.contract else "")
+
+    @property
     def text(self) -> str:
         """All steps as a table; of a very long pass, both ends."""
         return f"{self._headline()}\n{table(self._header, self._rows())}"
@@ -127,7 +142,7 @@ class Trace:
     _header = ("step", "event", "where", "what happens", "store")
 
     def _headline(self) -> str:
-        return f"backward pass from {self.root.handle}: {len(self.steps)} step{'s' * (len(self.steps) != 1)}"
+        return f"{self.title}: {len(self.steps)} step{'s' * (len(self.steps) != 1)}"
 
     def _rows(self) -> list[tuple]:
         rows, store, left_out = [], {}, range(0)
@@ -171,7 +186,8 @@ class Trace:
         return exported
 
 
-def trace(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=False, names=None) -> Trace:
+def trace(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=False, names=None, contract=None,
+          **options) -> Trace:  # fmt: skip
     """The backward pass from `root` as data: one `Step` for each event, with the store at that moment.
 
     Takes the arguments of `Tensor.backward`, raises what it raises, and ends with the same store, `.grads`. `names` as
@@ -192,14 +208,31 @@ def trace(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=
     5     rule          y -> x  multiply: g * a  with g = 1, a = x = -3               x: -3
     6     contribution  y -> x  1 * (-3) = -3                                         x: -3
     7     accumulate    y -> x  x: -3 + (-3) = -6                                     x: -6
+
+    With `contract`, a life-cycle of `ad.contracts` as it stands, this is what its next ``backward(root, ...)`` does. It
+    takes the arguments of that `backward` and raises what it raises; the life-cycle itself is left as it is. `.grads`
+    is then a dict, tensor -> array: what the contract shows afterwards for the tensors of this graph.
+
+    >>> c = ad.contracts.pytorch()
+    >>> c.backward(x * x)
+    >>> ad.trace(y, contract=c)[-1].formula, c.grad(x)
+    ('x.grad: -6 + (-6) = -12', array(-6.))
     """
+    given = {"wrt": (wrt, wrt is not None), "keep": (keep, bool(keep)), "detach": (detach, detach != "all"),
+             "strong_zero": (strong_zero, strong_zero)}  # fmt: skip
+    given = {name: value for name, (value, is_given) in given.items() if is_given}
+    if contract is None and options:
+        raise TypeError(f"trace takes no {next(iter(options))}= without a contract=")
     if is_value(root):
-        if cotangent is not None or wrt is not None or keep or detach != "all" or strong_zero:
+        if cotangent is not None or given or contract is not None:
             raise TypeError("a Value of autodiff.scalar is traced without further arguments")
     elif not isinstance(root, Node):
         raise TypeError(f"a backward pass starts from a Tensor or an autodiff.scalar.Value, got {type(root).__name__}")
-    result = Trace(graph_of(root, names))
-    if is_value(root):
+    result = Trace(graph_of(root, names), None if contract is None else kind_of(contract))
+    if contract is not None:
+        seed = () if cotangent is None else (cotangent,)
+        result.grads = contract_pass(root, result._tell, result.graph, contract, *seed, **given, **options)
+    elif is_value(root):
         result.grads = scalar_pass(root, result._tell)
     else:
         result.grads = tensor_pass(root, result._tell, cotangent, wrt, keep, detach, strong_zero)

@@ -7,16 +7,17 @@ import sys
 import numpy as np
 
 from .. import backward as engine
-from ..graph import CUT, Node, is_floating, sorted_nodes
+from ..graph import CUT, PATH, Node, is_floating, sorted_nodes
 from ..recording import constant
 from ..rules import identity
 from ..gradstore import GradStore
 
 
-def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradStore:
+def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero, *, zeros=False, only_vars=False) -> GradStore:
     """Do what `root.backward(...)` does, and tell each event: ``tell(kind, node, slot, value, ...)``.
 
     `stored`: (node, what its slot holds now, or None when it was taken out); None when the store stays as it is.
+    `zeros`: slots start from zeros, and a first share is added to them. `only_vars`: plain tensors get no gradient.
     """
     if detach not in ("all", "taken", "none"):
         raise ValueError(f"detach={detach!r}: expected 'all', 'taken' or 'none'")
@@ -31,6 +32,16 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
         return GradStore._of({}, root, asked)
     slots = {root: engine._seed(root, cotangent, differentiable=detach != "all")}
     tell("seed", root, None, slots[root], stored=(root, slots[root]))
+    token = engine.strong_zeros.set(strong_zero)  # checkpoints within the pass ask for it
+    try:
+        _hand_on(order, slots, tell, needed, stay, detach, strong_zero, zeros, only_vars)
+    finally:
+        engine.strong_zeros.reset(token)
+    return GradStore._of(slots, root, asked)
+
+
+def _hand_on(order, slots, tell, needed, stay, detach, strong_zero, zeros, only_vars) -> None:
+    """What `propagate` of the engine does."""
     arrays, owned = detach == "all", set()
     for node in order:
         rule = node._rule
@@ -53,11 +64,15 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
         for slot, (partial, t) in enumerate(zip(rule.partials_for(inputs), inputs)):
             if not isinstance(t, Node):
                 continue
-            if partial is None or not (t._role if needed is None else t in needed):
+            wanted = t._role == PATH if only_vars else t._role if needed is None else t in needed
+            if partial is None or not wanted:
                 tell("skip", node, slot, reason=_why(partial, t, needed))
                 continue
             tell("rule", node, slot, g)
             total = slots.get(t)
+            if total is None and zeros:
+                total = np.zeros(t._shape, t._array.dtype)
+                total = total if arrays else constant(total)
             if arrays and rule.into is not None and not engine._detecting.get():
                 share = np.zeros(t._shape, t._array.dtype)
                 rule.into(share, g, **params)
@@ -84,7 +99,6 @@ def tensor_pass(root, tell, cotangent, wrt, keep, detach, strong_zero) -> GradSt
                     engine._check_finite(after, node, t, engine.SUMMED)
             slots[t] = after
             tell("accumulate", node, slot, share, before=total, stored=(t, after))
-    return GradStore._of(slots, root, asked)
 
 
 def _sum(total, share, arrays: bool, owned: bool):
@@ -103,7 +117,9 @@ def _why(partial, t: Node, needed) -> str:
         return f"it holds {t._array.dtype}"
     if t._rule is not None and not t._rule.differentiable:
         return f"the slope of {t._rule.name} is 0 here"
-    return "it leads to no Var" if t._role == CUT else "it leads to none of wrt="
+    if t._role == CUT:
+        return "it leads to no Var"
+    return "it is no Var, and only those get a gradient here" if needed is None else "it leads to none of wrt="
 
 
 def scalar_pass(root, tell) -> dict:

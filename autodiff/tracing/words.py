@@ -41,6 +41,8 @@ def formula(step) -> str:
         return value if written in (None, value, f"({value})") else f"{written} = {value}"
     if step.kind == "accumulate":
         return f"{step.edge.source.handle}: {_sum(step)}"
+    if step.kind == "keep":
+        return f"{_holder(step)}: {_sum(step)}"
     return ""
 
 
@@ -52,7 +54,7 @@ def sentence(step) -> str:
     if step.kind == "seed":
         return f"Start: put {value} into the store for {name}."
     if step.kind == "take":
-        if is_value(step.node.node):
+        if _on_the_node(step):
             return f"Read {value}, the whole gradient of {name}; it stays on the node."
         if step.change[1] is not None:
             return f"Read {value}, the whole gradient of {name}; it stays in the store."
@@ -63,17 +65,40 @@ def sentence(step) -> str:
         return f"Ask the rule of {step.node.op} for {to}{slot}."
     if step.kind == "contribution":
         return f"{name} sends {value} to {to}{slot}."
+    if step.kind == "zero":
+        return f"{name} holds {summary(step.before)} from an earlier backward: set it to {value} before this one."
+    if step.kind == "keep":
+        return _keeping(step)
     if step.before is None:
-        if is_value(step.node.node):
+        if _on_the_node(step):
             return f"{to} has no gradient yet: now it is {value}."
         return f"The store has nothing for {to} yet: now it holds {value}."
     return f"Add it to what is there for {to}: {_sum(step)}."
 
 
+def _on_the_node(step) -> bool:
+    """Whether gradients are kept on the nodes, and not in a store beside them."""
+    return is_value(step.node.node) or step.trace.contract == "reset"
+
+
+def _holder(step) -> str:
+    """What holds a gradient that outlives the pass."""
+    return step.node.handle + (".grad" if step.trace.contract == "pytorch" else "")
+
+
+def _keeping(step) -> str:
+    holder = _holder(step)
+    if step.value is None:
+        return f"{step.node.handle} is not reached: {holder} stays {summary(step.before)}, from an earlier backward."
+    if step.before is None:
+        return f"{holder} is empty: now it is {summary(step.value)}."
+    return f"Add it to what {holder} holds from an earlier backward: {_sum(step)}."
+
+
 def _sum(step) -> str:
     """The running sum, 18 + 36 = 54."""
     total = summary(step.change[1])
-    if step.before is None:
+    if step.before is None or step.value is None:
         return total
     if getattr(step.value, "size", 1) > ENTRIES:
         return f"the sum is {total}"
