@@ -5,8 +5,9 @@ with the right one on several inputs; when it differs, it is compared with what 
 same inputs. Only a fault that agrees on *all* of them is named. Otherwise the check says so and shows the smallest
 difference.
 
-`run` calls a learner's function. It cannot hang (a budget of lines, of visits and of seconds), cannot flood the page
-(what the function prints is kept back) and turns every exception into a `Run` that knows the learner's own line.
+`run` calls a learner's function. It cannot hang (a budget of lines, of visits, of seconds and, where the system lets
+us, of memory), cannot flood the page (what the function prints is kept back) and turns every exception into a `Run`
+that knows the learner's own line.
 """
 
 import ast
@@ -17,12 +18,15 @@ import io
 import linecache
 import os
 import random
+import signal
 import sys
 import textwrap
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from autodiff.course.graphs import Budget, Node, TooManyVisits
 from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG, Result, Table, safe_repr
@@ -31,6 +35,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _DEBUGGERS = ("pydevd", "_pydevd", "debugpy", "bdb", "pdb")
 DEEP = 900
 SECONDS = 10
+GIGABYTES = 2  # more than the process has when the call begins
 
 
 class TooManyLines(BaseException):
@@ -142,7 +147,7 @@ class Attempt:
 @dataclass
 class Run:
     """What one call of a learner's function did. `ended` is "returned", "raised", "recursion", "visits", "lines",
-    "time", "interrupted" or "not started"; `depth` is how deep its own calls went (0 when a debugger kept us
+    "time", "memory", "interrupted" or "not started"; `depth` is how deep its own calls went (0 when a debugger kept us
     from counting)."""
 
     ended: str
@@ -171,7 +176,7 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
     out = io.StringIO()
     limit = sys.getrecursionlimit()
     result = Run("returned")
-    with Budget(visits) as budget, contextlib.redirect_stdout(out), tracer:
+    with Budget(visits) as budget, contextlib.redirect_stdout(out), _memory_limit(), _alarm(tracer), tracer:
         try:
             result.value = next(_apart(function, args))
             if isinstance(result.value, Iterator):
@@ -186,6 +191,8 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
             result.ended, result.error = "time" if tracer.late else "lines", error
         except KeyboardInterrupt as error:
             result.ended, result.error = "interrupted", error
+        except MemoryError as error:
+            result.ended, result.error = "memory", error
         except (Exception, SystemExit) as error:
             result.ended, result.error = "raised", error
     sys.setrecursionlimit(limit)
@@ -203,6 +210,48 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
 def _apart(function, args):
     # A generator has its own "exception being handled": a tracer that raises inside an `except` block leaves it set.
     yield function(*args)
+
+
+@contextlib.contextmanager
+def _alarm(tracer):
+    """End a call that blocks in C, such as sleep, where no line is executed: on Unix, in the main thread."""
+    possible = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not possible or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def ring(number, frame):
+        tracer.late = True
+        raise TooManyLines(f"more than {SECONDS} seconds")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS + 0.5)  # the tracer's own clock is first, and knows the line
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _memory_limit():
+    """Make an allocation that is much too large a MemoryError, where the system can: on Linux."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = pages * resource.getpagesize() + GIGABYTES * 2**30
+        if before[0] != resource.RLIM_INFINITY and before[0] <= wanted:
+            raise OSError("there is a lower limit already")
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, before[1]))
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 class _Tracer:
@@ -295,12 +344,15 @@ def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
         if attempt.task.knows("calls-itself"):
             return attempt.fault("calls-itself", body)
         return attempt.wrong(body, look="Look for your function's own name inside it. What would end these calls?")
+    if result.ended == "memory":
+        body = [f"`{what}` asked for more than {GIGABYTES} GB of memory and was stopped.", *where, *printed(result)]
+        return attempt.wrong(body, look="Which line makes so many numbers? What is the size of each array there?")
     if result.ended == "time":
-        body = [f"`{what}` was stopped after {SECONDS} s on a small graph.", *where, *printed(result)]
+        body = [f"`{what}` was stopped after {SECONDS} s on a small input.", *where, *printed(result)]
         return attempt.wrong(body, look="Which line takes so long, or which loop does not end?")
     limit = "read the inputs of nodes" if result.ended == "visits" else "ran"
     count = f"{result.visits - 1} times" if result.ended == "visits" else "hundreds of thousands of lines"
-    body = [f"`{what}` {limit} {count} on a small graph and was stopped: it might never have ended.", *where,
+    body = [f"`{what}` {limit} {count} on a small input and was stopped: it might never have ended.", *where,
             *printed(result)]
     return attempt.wrong(body, look="Find the loop in this line. What changes at each turn, so that it must end?")
 

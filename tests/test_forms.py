@@ -1,0 +1,219 @@
+"""The forms of tasks: the right answer passes, a fault is named only when every input agrees, the rest is shown."""
+
+import time
+
+import numpy as np
+import pytest
+
+from autodiff.course import forms, judge
+from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Asked, Case, by_hand, function, question
+from autodiff.course.judge import Attempt, Fault
+from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG
+
+HINTS = ("a", "b", "c")
+
+
+def fault(id, *answers, why="because"):
+    return Fault(id, f"title of {id}", why, "look", answers)
+
+
+def judged(task, *answers, seed=1, round=0, misses=0):
+    dealt = [task.deal(k) for k in range(round + 1)] if task.deal else []
+    return task.judge(Attempt(task, answers, seed, dealt, misses))
+
+
+def words(result):
+    return " ".join(result.text().split())
+
+
+# What counts as the same
+
+
+@pytest.mark.parametrize("answer, want", [
+    (2, 2.0), (np.float32(2), 2.0), ([1, 2], np.array([1.0, 2.0])), ((1, 2), [1, 2]), ("Absent ", "absent"),
+    (None, None), (np.True_, True), ({"x": [1, 2]}, {"x": np.array([1, 2])}),
+    (([1, 2], "a"), (np.array([1.0, 2.0]), "A")), (float("nan"), float("nan")),
+])
+def test_same(answer, want):
+    assert forms.same(answer, want)
+
+
+@pytest.mark.parametrize("answer, want", [
+    (2.1, 2.0), ([1, 2], [1, 2, 3]), ([[1, 2]], [1, 2]), (True, 1.0), ("1", 1.0), (1.0, "1"), (0.0, None), (None, 0.0),
+    ({"x": 1}, {"x": 1, "y": 2}), ((1, "b"), (1, "a")), (object(), 1.0), (float("nan"), 1.0), (1, True),
+])
+def test_not_same(answer, want):
+    assert not forms.same(answer, want)
+
+
+# By hand
+
+
+@pytest.fixture
+def hand():
+    return by_hand("99.a", "t", ("p", "q"), deal=lambda k: (3.0 + k, 5.0 + k),
+                   given=lambda d: f"a = {d[0]:g}, b = {d[1]:g}.", right=lambda d: (d[0] * d[1], d[0] + d[1]),
+                   faults=[fault("no-product", lambda d: (d[0] + d[1], None), why="{p} is the sum; {want_p} is right")],
+                   hints=HINTS, good="good", how=lambda d: ("a times b", "a plus b"))
+
+
+def test_by_hand_tells_right_unfinished_and_untouched_apart(hand):
+    assert judged(hand, 15, 8).status == PASSED
+    assert judged(hand, ..., ...).status == NOT_STARTED
+    assert judged(hand, 15, ...).status == UNFINISHED and "`q`" in judged(hand, 15, ...).text()
+
+
+def test_by_hand_names_the_fault_and_hides_the_target_at_first(hand):
+    result = judged(hand, 8, 8)
+    assert result.fault == "no-product" and "8 is the sum; 15 is right" in result.text()
+    assert "expected" not in result.table.header
+    assert "expected" in judged(hand, 8, 8, misses=1).table.header
+
+
+def test_by_hand_says_how_when_nothing_fits(hand):
+    result = judged(hand, 15, 9)
+    assert result.status == WRONG and result.fault is None and "a plus b" in result.text()
+
+
+def test_by_hand_knows_the_answers_of_an_earlier_day(hand):
+    assert judged(hand, 15, 8, round=1).fault == "old-numbers" and judged(hand, 24, 10, round=1).status == PASSED
+
+
+def test_by_hand_says_which_form_is_wanted(hand):
+    assert "expected a number" in judged(hand, "fifteen", 8).text()
+
+
+# Questions
+
+
+def test_question_follows_the_wording_that_is_dealt():
+    asked = [Asked("Why?", {"a": "yes", "b": "no", "c": "may be"}, "a"),
+             Asked("How?", {"a": "no", "b": "yes", "c": "x"}, "b")]
+    task = question("99.a", "t", asked, faults=[fault("mixed-up", "b", "a")], hints=HINTS, good="because it adds")
+    assert judged(task, "a").status == PASSED and judged(task, " B ", round=1).status == PASSED
+    assert judged(task, "b").fault == "mixed-up" and judged(task, "a", round=1).fault == "mixed-up"
+    assert judged(task, "c").status == WRONG and judged(task, "c").fault is None
+    assert 'expected one of "a", "b", "c"' in judged(task, "z").text() and judged(task, ...).status == NOT_STARTED
+    assert "b  no" in task.show(0) and "b  yes" in task.show(1)
+
+
+# Functions
+
+
+def doubled(**more):
+    return function("99.a", "t", "double", "x", cases=lambda rng: [Case((np.array([1.0, rng.random()]),), "small"),
+                                                                   Case((np.array([rng.random(), -3.0]),), "large")],
+                    right=lambda x: 2 * x, hints=HINTS, good="good",
+                    faults=[fault("squared", lambda x: x * x, why="{call} gave {got}, not {want}"), CHANGED_INPUT,
+                            NO_RETURN, KEPT, fault("wrong-shape", lambda x: x @ np.ones(3))], **more)
+
+
+def test_function_passes_names_and_shows():
+    assert judged(doubled(), lambda x: x + x).status == PASSED
+    assert judged(doubled(), lambda x: x**2).fault == "squared"
+    result = judged(doubled(), lambda x: x * [2, 3])
+    assert result.fault is None and "They part first at index 1" in result.text() and "differs" in result.table.text()
+    assert judged(doubled(), lambda x: x[:1] * 2).text().count("The shape is (1,); expected (2,).") == 1
+
+
+def test_function_names_a_fault_by_the_error_it_raises():
+    assert judged(doubled(), lambda x: x @ np.ones(3)).fault == "wrong-shape"
+    assert judged(doubled(), lambda x: x @ np.ones(4)).fault is None
+
+
+def test_function_that_returns_nothing_writes_into_its_input_or_remembers():
+    def nothing(x):
+        x * 2
+
+    def writes(x):
+        x *= 2
+        return x
+
+    kept = []
+
+    def remembers(x):
+        kept.append(1)
+        return 2 * x + (len(kept) > 2)
+
+    assert judged(doubled(), nothing).fault == "no-return"
+    assert judged(doubled(), writes).fault == "changed-input"
+    assert "before it was [1, " in words(judged(doubled(), writes))
+    assert judged(doubled(), remembers).fault == "kept-between-calls"
+
+
+def test_function_may_not_special_case_the_inputs():
+    seen = {}
+    judged(doubled(), lambda x: seen.setdefault(1, x) * 2, seed=1)
+    judged(doubled(), lambda x: seen.setdefault(2, x) * 2, seed=2)
+    judged(doubled(), lambda x: seen.setdefault(3, x) * 2, seed=2)
+    assert not np.array_equal(seen[1], seen[2]) and np.array_equal(seen[2], seen[3])
+
+
+def test_function_gets_arguments_of_its_own_from_a_maker():
+    task = function("99.a", "t", "first", "xs", cases=lambda rng: [Case(lambda: ([1, 2],))], right=lambda xs: xs[0],
+                    faults=[], hints=HINTS, good="good")
+    assert judged(task, lambda xs: xs.pop(0)).status == WRONG  # it changed the list
+    assert judged(task, lambda xs: xs[0]).status == PASSED
+
+
+# Tests judged by planted faults
+
+
+def right_op(x):
+    return 2 * x
+
+
+def half_op(x):
+    return x / 2
+
+
+def kink_op(x):
+    return 2 * x if abs(x) < 10 else x
+
+
+@pytest.fixture
+def audit():
+    faults = [fault("half", half_op), fault("scale", kink_op), fault("accepts-all"), fault("refuses-all")]
+    return forms.tests("99.a", "t", "audit", "op", right={"right_op": right_op}, faults=faults, hints=HINTS, good="good")
+
+
+def test_tests_are_judged_by_what_they_accept(audit):
+    def good(op):
+        assert op(1.0) == 2
+        return op(100.0) == 200
+
+    assert judged(audit, good).status == PASSED
+    assert judged(audit, lambda op: op(1.0) == 2).fault == "scale"
+    assert judged(audit, lambda op: True).fault == "accepts-all"
+    assert judged(audit, lambda op: False).fault == "refuses-all"
+    result = judged(audit, lambda op: op(100.0) == 100)
+    assert result.fault is None and "refuse `right_op`, which is right" in result.text()
+    assert "expected True or False" in judged(audit, lambda op: "yes").text()
+
+
+# Limits
+
+
+def test_a_call_that_blocks_in_c_is_ended(monkeypatch):
+    monkeypatch.setattr(judge, "SECONDS", 0.5)
+    begin = time.monotonic()
+    result = judge.run(lambda: time.sleep(30))
+    assert result.ended == "time" and time.monotonic() - begin < 10
+
+
+def test_a_call_that_asks_for_too_much_memory_is_ended():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    result = judge.run(lambda: [0] * (10**10))
+    assert result.ended == "memory" and "too much" not in result.printed
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+    text = judged(doubled(), lambda x: [0] * (10**10)).text()
+    assert "more than 2 GB of memory" in text
+
+
+def test_an_endless_loop_is_ended():
+    def endless(x):
+        while True:
+            pass
+
+    assert "it might never have ended" in words(judged(doubled(), endless))
