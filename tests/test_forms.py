@@ -174,7 +174,8 @@ def kink_op(x):
 @pytest.fixture
 def audit():
     faults = [fault("half", half_op), fault("scale", kink_op), fault("accepts-all"), fault("refuses-all")]
-    return forms.tests("99.a", "t", "audit", "op", right={"right_op": right_op}, faults=faults, hints=HINTS, good="good")
+    return forms.tests("99.a", "t", "audit", "op", right={"right_op": right_op}, faults=faults, hints=HINTS,
+                       good="good")
 
 
 def test_tests_are_judged_by_what_they_accept(audit):
