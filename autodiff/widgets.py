@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from .drawing import Drawing, RenderError
+from .drawing import NARROW, Drawing, RenderError
 from .drawing.text import brief, clean, shape_of, shape_text, summary, table
 from .tracing import Step, Trace, trace
 
@@ -77,7 +77,7 @@ def step(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=F
     drawing = stepper._prepare(recorded)
     if made is not None:
         try:
-            stepper.svg = drawing.svg()
+            stepper.svg = drawing.svg(columns=False)  # it scrolls
         except RenderError:
             stepper.svg = ""
         stepper.data = _data(recorded, drawing)
@@ -146,7 +146,7 @@ def _step_data(s: Step, rule: Step | None) -> dict:
     return {
         "kind": s.kind, "node": s.node.key, "edge": s.edge and s.edge.key, "input": s.edge and s.edge.source.key,
         "operand": s.edge and s.edge.operand, "op": s.node.op, "number": "" if value is None else summary(value),
-        "brief": "" if value is None else brief(value), "text": s.text, "formula": s.formula,
+        "brief": "" if value is None else brief(value, NARROW), "text": s.text, "formula": s.formula,
         "source": rule.source if rule and s.edge else None,
         "question": question, "hidden": hidden, "expected": expected,
         "change": s.change and {"key": s.change[0].key, "name": s.change[0].handle,

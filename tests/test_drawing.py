@@ -403,6 +403,54 @@ def test_saving(tmp_path):
 # Size
 
 
+def doublings(count):
+    y = ad.Var(1.0, name="x")
+    for _ in range(count):
+        y = y + y
+    return y
+
+
+def test_a_tall_chain_is_set_in_columns():
+    pytest.importorskip(WASM)
+    d = ad.draw(doublings(60))
+    root = ElementTree.fromstring(d.svg().partition("?>")[2])
+    assert [child.tag.partition("}")[2] for child in root[:3]] == ["title", "desc", "rect"]
+    width, height = (float(v) for v in root.get("viewBox").split()[2:])
+    assert height < 1700 and float(root.get("width").removesuffix("pt")) <= render.PAGE, "two screens, not eight"
+    columns = [child for child in root if child.tag.endswith("svg")]
+    assert len(columns) >= 4 and len(root.findall(f".//{{{render.SVG}}}use")) == len(columns) - 1
+    ids = [e.get("id") for e in root.iter() if e.get("id")]
+    assert len(ids) == len(set(ids)) and {e.get("href") for e in root.iter() if e.tag.endswith("use")} == {"#graph0"}
+    # Each node is whole in one column, and in that one alone; each column shows some.
+    bands = [tuple(float(v) for v in c.get("viewBox").split()) for c in columns]
+    spans = render._heights_of_nodes(plain_tags(root).find(".//g[@id='graph0']"))
+    assert len(spans) == 61
+    homes = [[i for i, (_, top, _, high) in enumerate(bands) if top < a and b < top + high] for a, b in spans]
+    assert all(len(found) == 1 for found in homes) and {found[0] for found in homes} == set(range(len(bands)))
+    touched = [sum(a < top + high and top < b for _, top, _, high in bands) for a, b in spans]
+    assert set(touched) == {1}
+
+
+def plain_tags(root):
+    for element in root.iter():
+        element.tag = element.tag.partition("}")[2] or element.tag
+    return root
+
+
+@pytest.mark.parametrize("make", [lambda: doublings(6), lambda: wide_and_tall()], ids=["low", "wide"])
+def test_other_drawings_are_not_cut(make):
+    pytest.importorskip(WASM)
+    assert "<use" not in ad.draw(make()).svg()
+    assert "<use" not in ad.draw(doublings(60)).svg(columns=False)
+
+
+def wide_and_tall():
+    xs = [ad.Var(1.0) for _ in range(12)]
+    for _ in range(12):
+        xs = [np.tanh(a * b) for a, b in zip(xs, xs[1:] + xs[:1])]
+    return sum(xs[1:], xs[0])
+
+
 def test_300_nodes_are_drawn_one_by_one():
     rng = np.random.default_rng(0)
     nodes = [ad.Var(1.0) for _ in range(20)]
@@ -475,6 +523,11 @@ def test_summaries():
     assert summary(np.array([True] * 3 + [False] * 7)) == "3 of 10 True"
     assert summary(np.arange(7)) == "min 0, mean 3, max 6"
     assert brief(np.arange(7.0)) == "0 to 6"
+    third = np.full((3, 2), 1 / 3)
+    third[0, 0] = -2 / 3
+    assert brief(third[:1]) == "[[-0.666667, 0.333333]]" and brief(third[:1], 20) == "[[-0.667, 0.333]]"
+    assert brief(third) == brief(third, 4) == "-0.667 to 0.333" and brief(np.full(6, 1 / 3), 9) == "all 0.333333"
+    assert brief(np.array([np.nan, 0.1] * 3), 9) == "3 of 6 NaN" and brief(np.zeros(6, bool)) == "0 of 6 True"
     assert summary(np.array([np.inf] + [1.0] * 9)) == "min 1, mean inf, max inf"
 
 

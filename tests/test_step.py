@@ -275,6 +275,36 @@ def test_the_current_node_and_edge_are_marked_by_more_than_colour(stepped):
     assert node["x"] <= tag["x"] and tag["y"] < node["y"] < tag["y"] + tag["height"] + 10
 
 
+def network():
+    """Matrices with many digits on short edges."""
+    rng = np.random.default_rng(0)
+    xs, w, c = ad.Tensor(rng.normal(size=(3, 2))), ad.Var(rng.normal(size=(2, 2))), ad.Var([0.1, -1 / 3])
+    return (ad.softmax(np.tanh(xs @ w + c), 1) ** 2).mean()
+
+
+# How many pixels of a number on an edge, or of a tag, lie over a node, at worst.
+COVERED = """() => {
+    const box = (e) => e.getBoundingClientRect();
+    const overlap = (a, b) => Math.max(0, Math.min(Math.min(a.right, b.right) - Math.max(a.left, b.left),
+        Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)));
+    const nodes = [...document.querySelectorAll(".node > path, .node > polygon")].map(box);
+    const labels = [...document.querySelectorAll(".ad-share, .ad-tag")].filter((e) => e.textContent).map(box);
+    return Math.max(...labels.flatMap((l) => nodes.map((n) => overlap(l, n))));
+}"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("make", [network, thirty, example])
+def test_numbers_on_edges_cover_no_node(stepped, make):
+    page = stepped(make())
+    page.locator(".ad-picture").focus()
+    worst = []
+    for _ in range(page.evaluate("values.data.steps.length")):
+        worst.append(page.evaluate(COVERED))
+        page.keyboard.press("ArrowRight")
+    assert max(worst) <= 5, worst
+
+
 @pytest.mark.browser
 def test_a_node_shows_its_gradient_as_a_sum_over_its_uses(stepped):
     page = stepped(example())

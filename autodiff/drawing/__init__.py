@@ -19,6 +19,7 @@ except ImportError:  # the text form needs no package, and the DOT text can be d
 __all__ = ["Drawing", "RenderError", "draw", "renderer"]
 
 LARGEST = 300  # nodes that are drawn one by one
+NARROW = 24  # characters on an edge
 DEEP = 8  # longer graphs are drawn from top to bottom, others from left to right
 
 # A kind is told apart by its outline and by its label; the fill only helps.
@@ -40,15 +41,16 @@ class Drawing(Digraph):
     A notebook shows the picture, and the table where nothing can draw; a terminal shows the table.
     """
 
-    def __init__(self, graph: Graph, gradient=lambda node: None, share=lambda edge: None):
-        self.graph, self._gradient, self._share = graph, gradient, share
+    def __init__(self, graph: Graph, gradient=lambda node: None, share=None):
+        self.graph, self._gradient, self._share = graph, gradient, share or (lambda edge: None)
         self.shown = folded(graph, LARGEST)
         self._wide = _depth(self.shown) <= DEEP
         super().__init__(
             graph_attr={"rankdir": "LR" if self._wide else "TB", "bgcolor": "white", "fontname": FONT,
                         "nodesep": "0.3", "ranksep": "0.45"},
             node_attr={"shape": "box", "fontname": FONT, "fontsize": "14", "margin": "0.16,0.08"},
-            edge_attr={"fontname": FONT, "fontsize": "12", "arrowsize": "0.8"},
+            # The stepper writes a share larger while it is on its way, and there has to be room for that.
+            edge_attr={"fontname": FONT, "fontsize": "15" if share else "12", "arrowsize": "0.8"},
         )  # fmt: skip
         self.lines = {}  # node key -> the lines of its label
         self.body.extend(self._statements())
@@ -88,7 +90,7 @@ class Drawing(Digraph):
 
     def _edge(self, edge: Edge) -> str:
         value = self._share(edge)
-        label = self.edge_label(edge, None if value is None else clean(brief(value), 24))
+        label = self.edge_label(edge, None if value is None else brief(value, NARROW))
         style = "solid" if edge.flows else "dotted" if edge.origin else "dashed"
         return f'id="{edge.key}" label={quoted(label)} style="{style}"'
 
@@ -115,15 +117,16 @@ class Drawing(Digraph):
             roots += f" and {len(self.graph.roots) - 5} more"
         return f"graph of {roots}: {nodes} node{'s' * (nodes != 1)}, {edges} edge{'s' * (edges != 1)}"
 
-    def svg(self, listing: str = "") -> str:
+    def svg(self, listing: str = "", columns: bool = True) -> str:
         """The picture, as SVG text with a title and a description. `listing`: lines to write below it.
 
-        `RenderError` where nothing can draw.
+        A chain that is taller than a screen is set in columns, unless `columns` is False. `RenderError` where nothing
+        can draw.
         """
         if len(self.shown.edges) > MOST_EDGES:
             raise RenderError(f"No picture: {len(self.shown.edges):,} edges are too many to lay out.")
         bold = {n.key for n in self.shown.nodes}
-        return finish(to_svg(self.source), self._headline(), self.text, bold, listing)
+        return finish(to_svg(self.source), self._headline(), self.text, bold, listing, columns)
 
     def save(self, filename=None, directory=None, *, skip_existing=False) -> str:
         """Write the drawing to a file and return its path: .svg the picture, .txt the table, .gv or .dot the DOT text.

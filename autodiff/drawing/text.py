@@ -5,10 +5,11 @@ from __future__ import annotations
 import unicodedata
 
 ENTRIES = 6  # arrays up to this size are written out
+ROOM = 36  # characters of a line in a drawing
 
 
-def number(x) -> str:
-    """A number with up to six digits; whole numbers below ten thousand million in full.
+def number(x, digits: int = 6) -> str:
+    """A number with up to six digits, or so many; whole numbers below ten thousand million in full.
 
     >>> number(54.0), number(0.04517665973091214), number(2.0**60), number(-0.5)
     ('54', '0.0451767', '1.15292e+18', '-0.5')
@@ -16,7 +17,7 @@ def number(x) -> str:
     if isinstance(x, bool):
         return str(x)
     x = float(x)
-    return str(int(x)) if x.is_integer() and abs(x) < 1e10 else f"{x:.6g}"
+    return str(int(x)) if x.is_integer() and abs(x) < 1e10 else f"{x:.{digits}g}"
 
 
 def summary(value) -> str:
@@ -32,30 +33,42 @@ def summary(value) -> str:
         return "no entries"
     if value.size <= ENTRIES:
         return _nested(value.tolist())
+    if told := _without_extremes(value):
+        return told
+    return f"min {number(value.min())}, mean {number(value.mean(dtype=float))}, max {number(value.max())}"
+
+
+def brief(value, room: int = ROOM) -> str:
+    """The same where there is `room` for so many characters: fewer digits, then the extremes alone.
+
+    >>> import numpy as np
+    >>> brief(np.linspace(-1.23456, 2, 100)), brief(0.04517665973091214)
+    ('-1.23 to 2', '0.0451767')
+    >>> matrix = np.array([[-0.703735, 1.26542], [1.304, 0.947081]])
+    >>> brief(matrix), brief(matrix, 20)
+    ('[[-0.704, 1.27], [1.3, 0.947]]', '-0.704 to 1.3')
+    """
+    text = summary(value)
+    if text.startswith("["):
+        for written in (text, _nested(value.tolist(), 3)):
+            if len(written) <= room:
+                return written
+        text = _without_extremes(value) or "min "
+    return f"{value.min():.3g} to {value.max():.3g}" if text.startswith("min ") else text
+
+
+def _without_extremes(value) -> str:
+    """An array that has no least and greatest entry to tell, in a few words; else nothing."""
     if value.dtype.kind == "b":
         return f"{int(value.sum())} of {value.size} True"
     wrong = int((value != value).sum())
     if wrong:
         return f"{wrong} of {value.size} NaN"
-    low, high = value.min(), value.max()
-    if low == high:
-        return f"all {number(low)}"
-    return f"min {number(low)}, mean {number(value.mean(dtype=float))}, max {number(high)}"
+    return f"all {number(value.flat[0])}" if value.min() == value.max() else ""
 
 
-def brief(value) -> str:
-    """The same where room is short: of larger arrays only the extremes, with three digits.
-
-    >>> import numpy as np
-    >>> brief(np.linspace(-1.23456, 2, 100)), brief(0.04517665973091214)
-    ('-1.23 to 2', '0.0451767')
-    """
-    text = summary(value)
-    return f"{value.min():.3g} to {value.max():.3g}" if text.startswith("min ") else text
-
-
-def _nested(items) -> str:
-    return "[" + ", ".join(_nested(i) if isinstance(i, list) else number(i) for i in items) + "]"
+def _nested(items, digits: int = 6) -> str:
+    return "[" + ", ".join(_nested(i, digits) if isinstance(i, list) else number(i, digits) for i in items) + "]"
 
 
 def shape_of(value) -> tuple:

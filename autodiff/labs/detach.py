@@ -108,7 +108,7 @@ class _Graphviz:
 
     def svg(self) -> str:
         try:
-            return self.drawing.svg()
+            return self.drawing.svg(columns=False)
         except RenderError:
             return ""
 

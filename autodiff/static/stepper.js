@@ -25,10 +25,12 @@ function parseDrawing(text) {
   return svg;
 }
 
-// Read from the shape itself: a widget is built before it is laid out, so its boxes are still empty.
-function upperBorder(shape) {
+// The upper left corner, read from the shape itself: a widget is built before it is laid out, so its boxes are empty.
+// In the middle of a side an arrow may end.
+function corner(shape) {
   const numbers = (shape.getAttribute("d") ?? shape.getAttribute("points")).match(/-?\d+(\.\d+)?/g).map(Number);
-  return Math.min(...numbers.filter((_, i) => i % 2 === 1));
+  const side = (odd) => Math.min(...numbers.filter((_, i) => i % 2 === odd));
+  return { left: side(0), top: side(1) };
 }
 
 // What a learner may type for a number: 36, -0.5, 1e-3, 18*2, 1/3.
@@ -148,8 +150,9 @@ class Stepper {
       group.setAttribute("aria-label", `${node.title}, ${node.value}`);
       group.addEventListener("click", () => this.select(node.key === this.selected ? "" : node.key));
       const tag = document.createElementNS(SVG, "text");
-      tag.setAttribute("x", texts[0].getAttribute("x"));
-      tag.setAttribute("y", upperBorder(group.querySelector("path, polygon")) - 5);
+      const { left, top } = corner(group.querySelector("path, polygon"));
+      tag.setAttribute("x", left + 2);
+      tag.setAttribute("y", top - 5);
       tag.setAttribute("class", "ad-tag");
       group.append(tag);
       this.nodes.set(node.key, { group, tag, grad: node.grad_line === null ? null : texts[node.grad_line] });
