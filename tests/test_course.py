@@ -12,16 +12,18 @@ import threading
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from autodiff.course import api, checks_02, checks_03, graphs, judge, record, result
-from autodiff.course import check, given, hint, mark, progress
+from autodiff.course import api, checks_02, checks_03, graphs, judge, prove, record, result
+from autodiff.course import check, export_progress, given, hint, import_progress, mark, progress
 from autodiff.course.graphs import Node, add, chain, doublings, leaf, mul, neg, users_first
 from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRONG, Page, Result, Table
 
+ROOT = Path(__file__).resolve().parent.parent
 TASKS = api.tasks()
 HAND = [t.id for t in TASKS.values() if t.deal]
 CODE = [t.id for t in TASKS.values() if not t.deal]
@@ -85,7 +87,9 @@ def is_order(root, order):
             and all(order.index(n) > i for i, user in enumerate(order) for n in user.inputs))
 
 
-RIGHT = {"02.a": (-6, -6.0, -12), "02.b": (mul_backward,), "02.c": (backward,),
+RIGHT = {task: answer for path in sorted((ROOT / "solutions").glob("*.ipynb"))
+         for task, answer in prove.answers(nbformat.read(path, as_version=4)).items()}
+RIGHT |= {"02.a": (-6, -6.0, -12), "02.b": (mul_backward,), "02.c": (backward,),
          "03.a": ("L, b a y x",), "03.b": (is_order,), "03.c": (topological,)}
 
 
@@ -629,14 +633,12 @@ def test_the_default_file_is_in_the_learners_data_folder_and_outside_the_course(
     monkeypatch.delenv("AUTODIFF_PROGRESS", raising=False)
     monkeypatch.delenv("PYTEST_VERSION", raising=False)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    for system, folder, variables in (("linux", ".local/share", {"XDG_DATA_HOME": ""}),
-                                      ("linux", "xdg", {"XDG_DATA_HOME": str(tmp_path / "xdg")}),
-                                      ("darwin", "Library/Application Support", {}),
-                                      ("win32", "Roaming", {"APPDATA": str(tmp_path / "Roaming")})):
-        for key, value in variables.items():
-            monkeypatch.setenv(key, value)
-        monkeypatch.setattr(sys, "platform", system)
-        assert record.location() == tmp_path / folder / "autodiff-course" / "progress.json"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if sys.platform == "linux":
+        for value, folder in (("", ".local/share"), (str(tmp_path / "xdg"), "xdg")):
+            monkeypatch.setenv("XDG_DATA_HOME", value)
+            assert record.location() == tmp_path / folder / "autodiff-course" / "progress.json"
+    assert record.location().name == "progress.json" and ROOT not in record.location().parents
     monkeypatch.setattr(sys, "platform", "emscripten")
     assert record.location() == Path("progress.json")
 
@@ -832,6 +834,50 @@ def test_a_lock_that_is_held_too_long_is_a_note_and_no_stop(file, monkeypatch):
     with record._locked(file):
         outcome = check("02.a", -6, -6, -12)
     assert outcome and "another notebook has held it" in " ".join(outcome.text().split())
+
+
+# Taken to another computer
+
+
+def test_progress_taken_to_another_computer_loses_nothing(file, day, tmp_path, monkeypatch):
+    check("02.a", -6, -6, -12)
+    check("02.b", mul_backward)
+    taken = tmp_path / "taken.json"
+    assert str(taken) in export_progress(str(taken)).text()
+    monkeypatch.setenv("AUTODIFF_PROGRESS", str(tmp_path / "other" / "progress.json"))
+    day(2)
+    hint("02.a")
+    check("02.a", -6, -6, -12)
+    check("03.c", topological)
+    assert "Added: 2 tasks" in import_progress(str(taken)).text()
+    there = entries(tmp_path / "other" / "progress.json")
+    assert [p["day"] for p in there["02.a"]["passes"]] == ["2026-11-01", "2026-11-02"]
+    assert [p["alone"] for p in there["02.a"]["passes"]] == [True, False] and there["02.a"]["hints"] == 1
+    assert there["02.b"]["passes"] and there["03.c"]["passes"]
+    before = (tmp_path / "other" / "progress.json").read_bytes()
+    import_progress(str(taken))
+    assert (tmp_path / "other" / "progress.json").read_bytes() == before, "a second import changes nothing"
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"[]", b"\xff", b'{"version": 99, "tasks": {}}', b'{"version": 1, "tasks": {"a": 1}}'])
+def test_a_file_that_is_no_progress_changes_nothing(file, tmp_path, content):
+    check("02.a", -6, -6, -12)
+    before = file.read_bytes()
+    (tmp_path / "no.json").write_bytes(content)
+    assert "is no progress file" in " ".join(import_progress(str(tmp_path / "no.json")).text().split())
+    assert "could not be imported" in " ".join(import_progress(str(tmp_path / "absent.json")).text().split())
+    assert file.read_bytes() == before and [p.name for p in tmp_path.glob("*unreadable*")] == []
+
+
+def test_an_export_that_cannot_be_written_says_so(file, tmp_path):
+    check("02.a", -6, -6, -12)
+    assert "could not be written" in " ".join(export_progress(str(tmp_path / "no" / "x.json")).text().split())
+
+
+def test_progress_of_one_exercise(file):
+    assert {row[0] for row in progress("02").table.rows} == {"02.a", "02.b", "02.c"}
+    assert "There is no exercise '99'" in progress("99").text()
 
 
 # What is imported

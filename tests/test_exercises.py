@@ -78,6 +78,12 @@ def test_stub_and_solution_in_process_too(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_solution_passes_with_every_seed(name):
+    seeds = range(int(os.environ.get("AUTODIFF_SEEDS", "20")))
+    assert prove.solution_passes_every_seed(read("solutions", name), seeds) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_each_fault_has_a_known_wrong_answer(name):
     assert prove.faults_are_proved(tasks_of(name), prove.wrong_answers(name[:2])) == []
 

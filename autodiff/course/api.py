@@ -174,18 +174,47 @@ def mark(which: str = ..., how: str | None = None) -> Page:
     return Page(f"{which}  {how}", words or [kept], None, [], list(dict.fromkeys(notes)))
 
 
-def progress() -> Page:
-    """List every task: how far you are, and what comes back today."""
+def progress(exercise: str | None = None) -> Page:
+    """List every task, or those of one exercise ("02"): how far you are, and what comes back today."""
     path = record.location()
     if path is None:
         return Page("Progress", ["Progress is switched off here."])
+    chosen = [t for t in tasks().values() if exercise is None or t.id.split(".")[0] == exercise]
+    if not chosen:
+        return Page("Progress", [f"There is no exercise {safe_repr(exercise)}. The tasks are {', '.join(tasks())}."])
     entries, notes = record.read()
     day = record.today()
-    rows = [(t.id, t.title, *_state(entries.get(t.id, record.Entry()), day)) for t in tasks().values()]
+    rows = [(t.id, t.title, *_state(entries.get(t.id, record.Entry()), day)) for t in chosen]
     due = [row[0] for row in rows if row[3] == "today"]
     body = ["Back today: " + ", ".join(due) + "." if due else "Nothing comes back today."]
     table = Table(("task", "what", "state", "comes back"), tuple(rows))
     return Page("Progress", body, table, [f"Kept in {path}"], notes)
+
+
+def export_progress(file: str = "autodiff-progress.json") -> Page:
+    """Write your progress to `file`, to take it to another computer."""
+    if record.location() is None:
+        return Page("Progress", ["Progress is switched off here, so there is nothing to export."])
+    try:
+        record.export(file)
+    except OSError as problem:
+        return Page("Progress", [f"{file} could not be written ({problem.strerror or problem}). Name another file."])
+    return Page("Progress", [f'Written to {file}. There, run import_progress("{file}").'])
+
+
+def import_progress(file: str = ...) -> Page:
+    """Add the progress in `file`, which `export_progress` wrote, to yours. Nothing that you have is lost."""
+    if file is ...:
+        return Page("Progress", ['Name the file, for example import_progress("autodiff-progress.json").'])
+    try:
+        count, notes = record.merge(file)
+    except ValueError as problem:
+        return Page("Progress", [f"{file} is no progress file ({problem}). Your progress is as it was."])
+    except OSError as problem:
+        why = problem.strerror or problem
+        return Page("Progress", [f"{file} could not be imported ({why}). Your progress is as it was."])
+    said = f"Added: {count} tasks from {file}. Where both knew a task, every pass is kept."
+    return Page("Progress", [said], notes=notes)
 
 
 def _state(entry: record.Entry, day: str) -> tuple[str, str]:

@@ -86,6 +86,26 @@ def run_cells(notebook, replaced: dict[str, str] | None = None, only: str | None
     return results, errors
 
 
+def answers(master) -> dict[str, tuple]:
+    """What the master's own answers hand to ``check``, by task."""
+    import autodiff.course as course
+
+    given = {}
+
+    def keep(task, *answer, **options):
+        given[task] = answer
+        return real(task, *answer, **options)
+
+    real, course.check = course.check, keep
+    try:
+        errors = run_cells(master)[1]
+    finally:
+        course.check = real
+    if errors:
+        raise generate.MasterError("; ".join(errors))
+    return given
+
+
 def _run(source: str, filename: str, names: dict):
     """Run one cell; the value of its last line when that is an expression, as a notebook shows it."""
     # As in a notebook: the source of a cell can be looked up.
@@ -146,6 +166,19 @@ def diagnosed(master, wrong: WrongAnswer) -> tuple[str, list[str]]:
     if got.status != WRONG or got.fault != wrong.fault:
         return got.text(), [f"{wrong.task} {wrong.fault}: diagnosed as {got.fault or got.status}"]
     return got.text(), []
+
+
+def solution_passes_every_seed(master, seeds) -> list[str]:
+    """The master's answers pass with every seed; the first that does not is named for each task."""
+    from autodiff.course.api import check
+
+    problems = []
+    with progress_off():
+        for task, answer in answers(master).items():
+            failed = next((seed for seed in seeds if not check(task, *answer, seed=seed)), None)
+            if failed is not None:
+                problems.append(f"{task}: the solution does not pass with seed {failed}")
+    return problems
 
 
 def faults_are_proved(tasks: dict, wrongs: list[WrongAnswer]) -> list[str]:

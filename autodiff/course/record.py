@@ -1,8 +1,8 @@
 """The learner's own progress file.
 
 Where it is: the file named by the environment variable ``AUTODIFF_PROGRESS``; else ``autodiff-course/progress.json`` in
-the learner's data folder (XDG_DATA_HOME or ~/.local/share, ~/Library/Application Support, %APPDATA%), which outlives
-kernels and new copies of the course; in the browser, where there is no such folder, the working folder. With
+the learner's data folder as platformdirs knows it, which outlives kernels and new copies of the course; in the browser,
+where there is no such folder, the working folder. With
 ``AUTODIFF_PROGRESS=off``, or under pytest when the variable is not set, nothing is read or written.
 
 How a task goes on: it is *open* until its check passes. A pass belongs to a round. A task is finished once it has been
@@ -48,13 +48,9 @@ def location() -> Path | None:
         return Path(chosen).expanduser()
     if sys.platform == "emscripten":
         return Path("progress.json")
-    if sys.platform == "darwin":
-        folder = Path.home() / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    else:
-        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return folder / "autodiff-course" / "progress.json"
+    from platformdirs import user_data_path
+
+    return user_data_path("autodiff-course", appauthor=False, roaming=True) / "progress.json"
 
 
 class Entry(dict):
@@ -93,6 +89,21 @@ class Entry(dict):
         for p in self["passes"]:
             if p["round"] == self["round"]:
                 p["alone"] = p["hints"] == 0 and text == "on my own"
+
+
+    def merged(self, other: "Entry") -> "Entry":
+        """What both entries know together: every pass once, the later round's hints and mark."""
+        both = sorted([*self["passes"], *other["passes"]], key=lambda p: p["alone"])
+        passes = {(p["round"], p["day"]): p for p in both}
+        later, earlier = (self, other) if self["round"] >= other["round"] else (other, self)
+        entry = Entry(later)
+        entry["passes"] = sorted(passes.values(), key=lambda p: (p["day"], p["round"]))
+        entry["tries"] = max(self["tries"], other["tries"])
+        if later["round"] == earlier["round"]:
+            entry["hints"] = max(self["hints"], other["hints"])
+            entry["emptied"] = bool(self["emptied"] or other["emptied"])
+            entry["mark"] = later["mark"] or earlier["mark"]
+        return entry
 
 
 def _check(data) -> dict[str, Entry]:
@@ -159,6 +170,33 @@ def update(task: str, change: Callable[[Entry], None]) -> tuple[Entry, list[str]
         entry = _session.setdefault(task, Entry())
         change(entry)
         return entry, [_trouble(path, problem)]
+
+
+def export(target: Path):
+    """Write all entries to `target`, in one move; OSError when it cannot be written."""
+    _write(Path(target), read()[0])
+
+
+def merge(source: Path) -> tuple[int, list[str]]:
+    """Add what the file `source` knows to the progress here. Returns the number of its tasks, and notes.
+
+    OSError when `source` cannot be read or the progress cannot be written, ValueError when it is no progress file.
+    Either way nothing has changed.
+    """
+    try:
+        more = _check(json.loads(Path(source).read_text(encoding="utf-8")))
+    except (TypeError, KeyError, RecursionError, _Newer) as problem:
+        raise ValueError(str(problem)) from None
+    path = location()
+    if path is None:
+        raise OSError(0, "progress is switched off here")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        entries, notes = _load(path)
+        for task, entry in more.items():
+            entries[task] = entries[task].merged(entry) if task in entries else entry
+        _write(path, entries)
+    return len(more), notes
 
 
 def failed(notes: list[str]) -> bool:
