@@ -178,11 +178,11 @@ class Asked:
 
 
 def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str, Sequence[str]] | Sequence[Fault],
-             hints: Sequence[str], good: str) -> Task:
+             hints: Sequence[str], good: str, name: str = "choice") -> Task:
     """A task that is answered by the letter of a choice, in as many wordings as it may come back.
 
     Each fault stands for one misunderstanding; its `answers` are letters, one for each wording, so that the letters may
-    be shuffled between wordings. `good` is the reasoning, shown after the right answer.
+    be shuffled between wordings. `good` is the reasoning, shown after the right answer. `name`: of the variable.
     """
 
     def given(number):
@@ -195,18 +195,22 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
             return attempt.not_started()
         number = attempt.dealt[-1]
         now = asked[number % len(asked)]
-        letter = answer.strip().lower() if isinstance(answer, str) else None
+        letter = answer.strip().strip("().").lower() if isinstance(answer, str) else None
         if letter not in now.choices:
             letters = ", ".join(f'"{c}"' for c in now.choices)
             return attempt.wrong([f"`{attempt.task.wants[0]}` is {safe_repr(answer)}; expected one of {letters}."])
         if letter == now.right:
             return attempt.passed(Table(("yours",), ((f"{letter}  {now.choices[letter]}",),)))
+        chosen = [f"You chose {letter}: {now.choices[letter]}"]
+        if any(asked[before % len(asked)].right == letter for before in attempt.dealt[:-1]):
+            chosen.append("This letter was right on an earlier day. The question has come back in other words and with "
+                          "other letters: read it again.")
         for fault in faults:
             if fault.answers[number % len(asked)] == letter:
-                return attempt.fault(fault.id, [f"You chose {letter}: {now.choices[letter]}"])
-        return attempt.unknown([f"You chose {letter}: {now.choices[letter]}"])
+                return attempt.fault(fault.id, chosen)
+        return attempt.unknown(chosen)
 
-    return Task(id, title, ("choice",), judge, tuple(faults), tuple(hints), good, lambda number: number,
+    return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: number,
                 lambda number: f"{id}: {given(number)}")
 
 
