@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
 
 from .drawing import NARROW, Drawing, RenderError
@@ -162,6 +163,8 @@ def _question(s: Step, rule: Step | None) -> tuple[str, str, list | None]:
     if not asked or getattr(value, "size", 1) > EXPECTED:
         return "", "", None
     numbers = [float(x) for x in value.ravel()] if shape_of(value) else [float(value)]
+    if not all(map(math.isfinite, numbers)):  # JSON has no NaN, and nobody can type one
+        return "", "", None
     to = s.edge.source.handle
     if s.kind == "contribution":
         return f"What does {s.node.handle} send to {to}?", rule.formula, numbers

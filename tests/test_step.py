@@ -151,6 +151,16 @@ def test_steps_changes_and_questions():
     assert data["nodes"][2]["rules"][0] == {"operand": "a", "name": "x", "source": "lambda g, y, a, b: g * b"}
 
 
+def test_a_nan_is_not_asked_for_and_is_no_json_number():
+    pytest.importorskip("anywidget")
+    x = ad.Var([-1.0, 4.0], name="x")
+    with np.errstate(invalid="ignore"):
+        stepper = ad.step(np.where(x > 0, np.sqrt(x), x))
+    json.dumps(stepper.data, allow_nan=False)
+    asked = [s["expected"] for s in stepper.data["steps"] if s["expected"] is not None]
+    assert asked == [[0, 1], [1, 0]] and "nan" in stepper.data["steps"][-1]["number"]
+
+
 def test_large_arrays_are_not_asked_for():
     pytest.importorskip("anywidget")
     x = ad.Var(np.arange(12.0).reshape(3, 4), name="x")
