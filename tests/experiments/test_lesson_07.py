@@ -188,7 +188,8 @@ def test_reset_does_what_the_scalar_engine_does():
 
 
 def loss_of(w, part):
-    return ((w * XS[part] - TS[part]) ** 2).sum() / len(XS)
+    error = w * XS[part] - TS[part]
+    return error @ error / len(XS)
 
 
 def test_micro_batches_add_up():
@@ -205,10 +206,6 @@ def test_micro_batches_add_up():
     for part in PARTS:
         total.extend(c.backward(loss_of(w, part)))
     assert total[w].item() == -30
-    c = ad.contracts.pytorch()
-    for part in PARTS:
-        c.backward(((w * XS[part] - TS[part]) ** 2).mean())
-    assert c.grad(w) == -60
 
 
 def by_hand(clear, rounds):
@@ -306,7 +303,6 @@ def test_what_the_lesson_says_of_pytorch_itself():
     ("parts-run", ["-25.0    -30.0    -25.0    -25.0", "with the stores added: -30.0"]),
     ("when", ["0.000  0.600  1.020  1.314  1.520", "0.000  0.500  0.875  1.156  1.367",
               "0.000  0.600  1.620  2.754  3.662"]),
-    ("mean", ["-60.0   right: -30.0"]),
     ("others-run", ["call 1:  x 54.0  y 54.0", "call 2:  x 54.0  y 54.0"]),
 ])
 def test_the_stored_outputs_show_these_numbers(cell, expected):
