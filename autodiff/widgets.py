@@ -15,7 +15,9 @@ MOST = 3000  # steps: more than anyone walks through, and a saved notebook stays
 LISTED = 60  # steps in the still picture
 EXPECTED = 6  # entries a prediction is asked for
 
-__all__ = ["Stepper", "step"]
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+__all__ = ["Stepper", "keep_pictures", "step"]
 
 
 class Stepper:
@@ -108,6 +110,21 @@ def _widget():
             return {**data, **self._still()}, metadata
 
     return StepperWidget
+
+
+def keep_pictures(model: dict, **_) -> None:
+    """A `pre_save_hook` for Jupyter's contents manager: where a widget has a picture beside it, the picture is saved.
+
+    JupyterLab and Notebook 7 do not fall back on the picture of a widget whose kernel is gone: without this, a notebook
+    that is opened again says "model not found" there, until its cells are run. The notebook on the screen stays as it
+    is. ``jupyter lab --FileContentsManager.pre_save_hook=autodiff.widgets.keep_pictures``
+    """
+    if model.get("type") != "notebook":
+        return
+    for cell in model["content"].get("cells", ()):
+        for output in cell.get("outputs", ()):
+            if "image/svg+xml" in output.get("data", ()):
+                output["data"].pop(VIEW, None)
 
 
 def _listing(recorded: Trace) -> str:

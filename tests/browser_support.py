@@ -1,8 +1,9 @@
-"""JupyterLab on this machine alone, served to a headless Chromium: the fixtures of the browser tests.
+"""JupyterLab and Notebook 7 on this machine alone, served to a headless Chromium: the fixtures of the browser tests.
 
 AUTODIFF_CHROMIUM names the browser when it is not on the PATH; AUTODIFF_ARTIFACTS is the folder for screenshots.
 """
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -82,11 +84,27 @@ def picture(request):
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
     """Address and token of a JupyterLab that serves a copy of the course, with a home and settings of its own."""
-    folder = tmp_path_factory.mktemp("lab")
-    served = folder / "served"
+    with served(tmp_path_factory.mktemp("lab"), "jupyterlab", "LabApp") as address:
+        yield lambda path: address("lab/tree", path)
+
+
+@pytest.fixture(scope="session")
+def notebook7(tmp_path_factory):
+    """The same for Notebook 7."""
+    if importlib.util.find_spec("notebook") is None:
+        pytest.skip("notebook is not installed: python deploy/bootstrap.py browser")
+    with served(tmp_path_factory.mktemp("notebook"), "notebook", "JupyterNotebookApp") as address:
+        yield lambda path: address("notebooks", path)
+
+
+@contextlib.contextmanager
+def served(folder, module, app):
+    """Run a Jupyter server; gives address(page, path)."""
+    root = folder / "served"
+    root.mkdir()
     for name in ("notebooks", "exercises", "solutions"):
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, served / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     settings = folder / "settings"
     for name, values in SETTINGS.items():
         path = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
@@ -99,23 +117,93 @@ def lab(tmp_path_factory):
     token = secrets.token_hex(16)
     port = free_port()
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"),
-        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={served}"),
-        *(f"--LabApp.user_settings_dir={settings}", f"--LabApp.workspaces_dir={folder / 'workspaces'}"),
-        *("--LabApp.expose_app_in_browser=True", "--LabApp.news_url=", "--ServerApp.allow_origin="),
+        *(sys.executable, "-m", module, "--no-browser", "--ip=127.0.0.1", f"--port={port}"),
+        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
+        *(f"--{app}.user_settings_dir={settings}", f"--{app}.workspaces_dir={folder / 'workspaces'}"),
+        *(f"--{app}.expose_app_in_browser=True", "--LabApp.news_url=", "--ServerApp.allow_origin="),
+        "--FileContentsManager.pre_save_hook=autodiff.widgets.keep_pictures",
         *(["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
     ]
     log = folder / "server.log"
     with open(log, "wb") as stream:
         server = subprocess.Popen(
-            command, cwd=served, env=environment, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+            command, cwd=root, env=environment, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
         address = f"http://127.0.0.1:{port}"
         wait_until_up(server, f"{address}/api/status?token={token}", log)
-        yield lambda path: f"{address}/lab/tree/{path}?token={token}"
+        yield lambda page, path: f"{address}/{page}/{path}?token={token}"
     finally:
         stop(server)
+
+
+class Notebook:
+    """A notebook of these cells, open in a page: `page`, and what can be done with all of it."""
+
+    IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+    DONE = """(count) => {
+        const cells = Array.from(window.jupyterapp.shell.currentWidget.content.model.cells);
+        const ran = cell => cell.executionCount !== null && cell.executionState === 'idle';
+        return cells.length === count && cells.every(ran);
+    }"""
+    ERRORS = """() => Array.from(window.jupyterapp.shell.currentWidget.content.model.cells)
+        .flatMap(cell => cell.outputs.toJSON()).filter(output => output.output_type === 'error').map(e => e.evalue)"""
+
+    def __init__(self, context, address, name, sources):
+        self.context, self.name, self.count = context, name, len(sources)
+        self.url = urllib.parse.urlsplit(address(name))
+        self.problems = []
+        cells = [
+            {"cell_type": "code", "id": f"c{i}", "source": s, "metadata": {}, "outputs": [], "execution_count": None}
+            for i, s in enumerate(sources)
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)"}
+        content = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+        made = context.request.put(
+            self.api(f"contents/{name}"),
+            data=json.dumps({"type": "notebook", "content": content}),
+            headers={"Content-Type": "application/json"},
+        )
+        assert made.ok, made.text()
+        self.open()
+
+    def api(self, path):
+        return f"{self.url.scheme}://{self.url.netloc}/api/{path}?{self.url.query}"
+
+    def open(self):
+        """In a page of its own, with a running kernel."""
+        self.page = self.context.new_page()
+        self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.goto(self.url.geturl())
+        self.page.wait_for_function(self.IDLE, timeout=START_SECONDS * 1000)
+        # From here on; Notebook 7 stumbles over settings of its own while it starts.
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+    def run(self):
+        """All cells, by the menu; none may fail."""
+        self.page.get_by_role("menubar").get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        self.page.wait_for_function(self.DONE, arg=self.count, timeout=START_SECONDS * 1000)
+        assert self.page.evaluate(self.ERRORS) == []
+
+    def command(self, name):
+        self.page.evaluate("name => window.jupyterapp.commands.execute(name)", name)
+
+    def cell(self, index):
+        return self.page.locator(".jp-CodeCell").nth(index)
+
+    def saved(self):
+        """Save, and give what is in the file."""
+        self.command("docmanager:save")
+        return self.context.request.get(self.api(f"contents/{self.name}")).json()["content"]
+
+    def reopen(self):
+        """Close it, end its kernel, and open it again."""
+        self.page.close()
+        for session in self.context.request.get(self.api("sessions")).json():
+            if session["path"] == self.name:
+                self.context.request.delete(self.api(f"sessions/{session['id']}"))
+        self.open()
 
 
 def free_port():
@@ -134,7 +222,7 @@ def wait_until_up(server, address, log):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text(errors='replace')[-3000:]}")
+    pytest.fail(f"The server did not start:\n{log.read_text(errors='replace')[-3000:]}")
 
 
 def stop(server):

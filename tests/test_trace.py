@@ -491,4 +491,6 @@ def test_a_trace_is_a_sequence():
 def test_html_is_escaped():
     x = ad.Var(1.0, name="<img src=x onerror=alert(1)>")
     shown = ad.trace(x * 2)._repr_html_()
-    assert "<img" not in shown and "&lt;img" in shown
+    assert "<img" not in shown and "&lt;img" in shown and "mathjax" not in shown
+    price = ad.Var(1.0, name="$x$")
+    assert '<td class="mathjax_ignore tex2jax_ignore">n1 -&gt; $x$</td>' in ad.trace(price * 2)._repr_html_()

@@ -163,7 +163,7 @@ class Trace:
 
     def _repr_html_(self) -> str:
         def line(cells, tag):
-            return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+            return "<tr>" + "".join(f"<{tag}{_literal(c)}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
 
         rows = "".join(line(row, "td") for row in self._rows())
         return (f"<table><caption>{html.escape(self._headline())}</caption>"
@@ -247,6 +247,11 @@ def _apply(step: Step, store: dict) -> None:
             store.pop(node.handle, None)
         else:
             store[node.handle] = value
+
+
+def _literal(text: str) -> str:
+    """The attribute that keeps a notebook from setting `text` as a formula, where it could."""
+    return ' class="mathjax_ignore tex2jax_ignore"' if "$" in text or "\\" in text else ""
 
 
 def _exported(x):
