@@ -55,9 +55,57 @@ def shows_something(cell):
 # Parts
 
 
-def test_the_first_lessons_are_there():
-    assert {path.name for path in LESSONS} >= {"00_start_here.ipynb", "01_the_shared_node.ipynb",
-                                               "03_an_order_to_work_in.ipynb"}
+def test_all_seventeen_lessons_are_there():
+    assert [path.name[:2] for path in LESSONS] == [f"{number:02}" for number in range(17)]
+
+
+@every_lesson
+def test_each_lesson_leads_on_to_the_next(path):
+    following = [other.name for other in LESSONS if other.name > path.name][:1]
+    exercise = prose(path).split("\n## Exercise\n")[1].split("\n## ")[0]
+    assert all(f"]({name})" in exercise for name in following)
+
+
+@every_lesson
+def test_no_output_is_large(path):
+    for cell in code_cells(path):
+        for output in cell.outputs:
+            assert len(str(output)) < 200_000, cell.id
+
+
+# The glossary
+
+GLOSSARY = ROOT / "notebooks" / "GLOSSARY.md"
+
+
+def glossary():
+    """{place: (term, lesson that introduces it)}"""
+    entries = re.findall(r"^### (.+)\n+(.*?)(?=^##|\Z)", GLOSSARY.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return {term.lower().replace(" ", "-"): (term, re.findall(r"\(Lesson \[(\d\d)\]", text)) for term, text in entries}
+
+
+def test_each_term_of_the_glossary_has_an_example_and_a_lesson_and_none_stands_twice():
+    text = GLOSSARY.read_text(encoding="utf-8")
+    terms = re.findall(r"^### (.+)$", text, flags=re.M)
+    assert len(terms) == len(set(terms)) >= 70
+    for term, body in re.findall(r"^### (.+)\n(.*?)(?=^##|\Z)", text, flags=re.M | re.S):
+        assert "Example: " in body or "below" in body, term
+    assert all(len(lessons) == 1 for _, lessons in glossary().values())
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (GLOSSARY.parent / link).exists(), link
+
+
+@every_lesson
+def test_links_to_the_glossary_lead_to_a_term(path):
+    places = glossary()
+    linked = re.findall(r"GLOSSARY\.md#([\w-]+)", prose(path))
+    assert [place for place in linked if place not in places] == []
+
+
+def test_each_term_is_linked_from_the_lesson_that_introduces_it():
+    missing = [(term, lesson) for place, (term, [lesson]) in glossary().items()
+               if f"GLOSSARY.md#{place})" not in prose(next(p for p in LESSONS if p.name.startswith(lesson)))]
+    assert missing == []
 
 
 @every_lesson
@@ -125,9 +173,10 @@ def test_names_only_lessons_that_exist(path):
 @every_lesson
 def test_gives_the_minutes_that_the_exercise_page_gives(path):
     exercise = prose(path).split("\n## Exercise\n")[1].split("\n## ")[0]
-    for minutes in re.findall(r"About (\d+) minutes", exercise):
-        [page] = re.findall(r"\.\./exercises/(\w+\.ipynb)", exercise)
-        assert f"**Time** about {minutes} minutes" in prose(ROOT / "exercises" / page)
+    for paragraph in exercise.split("\n\n"):
+        for minutes in re.findall(r"About (\d+) minutes", paragraph):
+            [page] = re.findall(r"\.\./exercises/(\w+\.ipynb)", paragraph)
+            assert f"**Time** about {minutes} minutes" in prose(ROOT / "exercises" / page)
 
 
 @every_lesson
