@@ -80,7 +80,7 @@ GLOSSARY = ROOT / "notebooks" / "GLOSSARY.md"
 
 def glossary():
     """{place: (term, lesson that introduces it)}"""
-    entries = re.findall(r"^### (.+)\n+(.*?)(?=^##|\Z)", GLOSSARY.read_text(encoding="utf-8"), flags=re.M | re.S)
+    entries = re.findall(r"^### ([^\n]+)\n+(.*?)(?=^##|\Z)", GLOSSARY.read_text(encoding="utf-8"), flags=re.M | re.S)
     return {term.lower().replace(" ", "-"): (term, re.findall(r"\(Lesson \[(\d\d)\]", text)) for term, text in entries}
 
 
@@ -88,7 +88,7 @@ def test_each_term_of_the_glossary_has_an_example_and_a_lesson_and_none_stands_t
     text = GLOSSARY.read_text(encoding="utf-8")
     terms = re.findall(r"^### (.+)$", text, flags=re.M)
     assert len(terms) == len(set(terms)) >= 70
-    for term, body in re.findall(r"^### (.+)\n(.*?)(?=^##|\Z)", text, flags=re.M | re.S):
+    for term, body in re.findall(r"^### ([^\n]+)\n(.*?)(?=^##|\Z)", text, flags=re.M | re.S):
         assert "Example: " in body or "below" in body, term
     assert all(len(lessons) == 1 for _, lessons in glossary().values())
     for link in re.findall(r"\]\(([^)#]+)\)", text):
