@@ -32,7 +32,7 @@ def main(arguments):
     except PortTaken as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    quieten(pathlib.Path(sys.prefix))
+    settle(pathlib.Path(sys.prefix))
     command = lab_command(port, passed_on)
     os.chdir(ROOT)
     if os.name == "nt":
@@ -43,13 +43,17 @@ def main(arguments):
     os.execv(command[0], command)
 
 
-def quieten(prefix):
-    """Switch off, in this environment alone, what has nothing to do with the course: news, and a grader's buttons."""
-    page = prefix / "etc" / "jupyter" / "labconfig" / "page_config.json"
-    if page.exists() or not (prefix / "autodiff-setup.json").exists():  # somebody's own choice, or own environment
+def settle(prefix):
+    """In this environment alone: no news and no grader's buttons, and the glossary opens as a page, not as its source."""
+    if not (prefix / "autodiff-setup.json").exists():  # somebody's own environment
         return
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(json.dumps({"disabledExtensions": dict.fromkeys(NOT_FOR_LEARNERS, True)}, indent=2))
+    off = {"disabledExtensions": dict.fromkeys(NOT_FOR_LEARNERS, True)}
+    page = {"@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}}}
+    for path, content in (("etc/jupyter/labconfig/page_config.json", off),
+                          ("share/jupyter/lab/settings/overrides.json", page)):
+        if not (prefix / path).exists():  # else it is somebody's own choice
+            (prefix / path).parent.mkdir(parents=True, exist_ok=True)
+            (prefix / path).write_text(json.dumps(content, indent=2))
 
 
 def choose_port(asked):

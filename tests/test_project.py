@@ -570,16 +570,19 @@ def test_without_a_port_the_next_free_one_is_used_and_named(taken, monkeypatch, 
     assert lab.choose_port(None) == port and capsys.readouterr().out == ""
 
 
-def test_lab_switches_off_news_and_grading_in_its_own_environment_alone(tmp_path):
+def test_lab_settles_its_own_environment_alone(tmp_path):
     lab, page = load("lab"), tmp_path / "etc" / "jupyter" / "labconfig" / "page_config.json"
-    lab.quieten(tmp_path)
-    assert not page.exists()
+    settings = tmp_path / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    lab.settle(tmp_path)
+    assert not page.exists() and not settings.exists()
     (tmp_path / "autodiff-setup.json").write_text("{}")
-    lab.quieten(tmp_path)
+    lab.settle(tmp_path)
     assert set(json.loads(page.read_text())["disabledExtensions"]) == set(lab.NOT_FOR_LEARNERS)
-    page.write_text("{}")
-    lab.quieten(tmp_path)
-    assert page.read_text() == "{}"
+    assert "Markdown Preview" in settings.read_text()
+    for path in (page, settings):
+        path.write_text("{}")
+    lab.settle(tmp_path)
+    assert page.read_text() == settings.read_text() == "{}"
 
 
 def test_lab_runs_as_root_only_where_it_must_and_opens_the_first_lesson():
