@@ -44,7 +44,7 @@ def main(arguments):
 
 
 def settle(prefix):
-    """In this environment alone: no news and no grader's buttons, and the glossary opens as a page, not as its source."""
+    """In this environment alone: no news, no grader's buttons, and the glossary opens as a page, not as its source."""
     if not (prefix / "autodiff-setup.json").exists():  # somebody's own environment
         return
     off = {"disabledExtensions": dict.fromkeys(NOT_FOR_LEARNERS, True)}
