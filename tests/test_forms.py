@@ -83,6 +83,21 @@ def test_by_hand_says_which_form_is_wanted(hand):
     assert "expected a number" in judged(hand, "fifteen", 8).text()
 
 
+@pytest.fixture
+def hand_with_words():
+    return by_hand("99.a", "t", ("p", "q"), deal=lambda k: 3.0 + k, given=lambda d: f"a = {d:g}.",
+                   right=lambda d: ((d, "error"), d), faults=[fault("adds", lambda d: ((d, 2 * d), None))],
+                   hints=HINTS, good="good", words=("error",))
+
+
+def test_by_hand_takes_a_word_for_any_number_and_does_not_say_where_it_is_right(hand_with_words):
+    assert judged(hand_with_words, (3, "Error"), 3).status == PASSED
+    assert judged(hand_with_words, [3, 6], "error").fault == "adds"
+    for answer in ((3, None), (3, "none"), (3,), 3, "error"):
+        assert 'expected 2 answers in brackets, each a number or "error"' in words(judged(hand_with_words, answer, 3))
+    assert 'expected a number or "error"' in words(judged(hand_with_words, (3, 6), "none"))
+
+
 # Questions
 
 
@@ -123,6 +138,7 @@ def test_function_passes_names_and_shows():
     result = judged(doubled(), lambda x: x * [2, 3])
     assert result.fault is None and "They part first at index 1" in result.text() and "differs" in result.table.text()
     assert judged(doubled(), lambda x: x[:1] * 2).text().count("The shape is (1,); expected (2,).") == 1
+    assert "(small) left [" in words(judged(doubled(did="left"), lambda x: x + 1))
 
 
 def test_function_names_a_fault_by_the_error_it_raises():

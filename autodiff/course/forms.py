@@ -100,14 +100,17 @@ def _nested(value) -> str:
 
 
 def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given: Callable, right: Callable,
-            faults: Sequence[Fault], hints: Sequence[str], good: str, how: Callable | None = None) -> Task:
+            faults: Sequence[Fault], hints: Sequence[str], good: str, how: Callable | None = None,
+            words: Sequence[str] = ()) -> Task:
     """A task that is answered with one value for each of `names`.
 
     `deal(number)`: the inputs of round `number`, the same for everybody in round 0. `given(deal)`: how they are told.
     `right(deal)`: a tuple of the right answers. `how(deal)`: one line for each name on how to work it out, shown for
-    the first that differs when no fault fits. Words for `Fault.why`: the names, `want_` and a name, and `first`.
+    the first that differs when no fault fits. `words`: what may stand in place of any number, such as "error"; a right
+    answer that is a tuple then asks for as many numbers or words. Words for `Fault.why`: the names, `want_` and a name,
+    and `first`.
     """
-    names = tuple(names)
+    names, instead = tuple(names), tuple(words)
     old = Fault("old-numbers", "these are the answers for numbers you had before",
                 "The task has come back with new inputs: {given} Your answers belong to earlier inputs.",
                 f'the line that given("{id}") prints above the table.')
@@ -123,8 +126,8 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
         wants = right(now)
         agree = [same(a, w) for a, w in zip(attempt.answers, wants)]
         for name, a, w in zip(names, attempt.answers, wants):
-            if not _same_form(a, w):
-                shown = [f"`{name}` is {safe_repr(a)}; expected {_form(w)}."]
+            if not _same_form(a, w, instead):
+                shown = [f"`{name}` is {safe_repr(a)}; expected {_form(w, instead)}."]
                 return attempt.wrong(shown, look="Change this one first.")
         rows = [(n, show(w), show(a), "right" if ok else "differs")
                 for n, w, a, ok in zip(names, wants, attempt.answers, agree)]
@@ -151,7 +154,13 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
     return Task(id, title, names, judge, (*faults, old), tuple(hints), good, deal, lambda d: f"{id}: {given(d)}")
 
 
-def _same_form(answer, want) -> bool:
+def _same_form(answer, want, words=()) -> bool:
+    # With words, the form must not tell where a word is right.
+    if words and isinstance(want, tuple):
+        return (isinstance(answer, (tuple, list)) and len(answer) == len(want)
+                and all(_same_form(a, 0.0, words) for a in answer))
+    if words:
+        return as_array(answer) is not None or any(same(answer, word) for word in words)
     if isinstance(want, str):
         return isinstance(answer, str)
     if want is None or isinstance(want, (bool, Mapping, tuple)):
@@ -159,7 +168,10 @@ def _same_form(answer, want) -> bool:
     return as_array(answer) is not None
 
 
-def _form(want) -> str:
+def _form(want, words=()) -> str:
+    if words:
+        one = " or ".join(["a number", *(f'"{word}"' for word in words)])
+        return f"{len(want)} answers in brackets, each {one}" if isinstance(want, tuple) else one
     if isinstance(want, str):
         return "a word in quotes"
     return "a number" if as_array(want) is not None and as_array(want).ndim == 0 else "a list of numbers"
@@ -233,13 +245,15 @@ class Case:
 
 def function(id: str, title: str, name: str, arguments: str, *, cases: Callable, right: Callable,
              faults: Sequence[Fault], hints: Sequence[str], good: str, rel: float = 1e-9, lines: int = 300_000,
-             look_at: Callable | None = None, expects: str = "", tidy: Callable | None = None) -> Task:
+             look_at: Callable | None = None, expects: str = "", tidy: Callable | None = None,
+             did: str = "returned") -> Task:
     """A task that is answered with a function, tried on fresh inputs.
 
     `cases(rng)`: the calls, the simplest first. `right(*args)`: what the function must return. `arguments`: the call as
     shown, such as "g, a, b". `expects`: the wanted form in words. `look_at(attempt, function, runs)`: a diagnosis of
     the task's own (a `Result`) before values are compared, or None; `runs` holds (case, call, run). `tidy(value)`: the
-    value to compare, made from what was returned. A fault whose function raises the learner's own error is named too.
+    value to compare, made from what was returned; `did`: the verb before it. A fault whose function raises the
+    learner's own error is named too.
     Words for `Fault.why`: `call`, `at`, `got`, `want`, `name`.
     """
     shared = {CHANGED_INPUT.id: CHANGED_INPUT, NO_RETURN.id: NO_RETURN, KEPT.id: KEPT}
@@ -295,7 +309,7 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
         got, want = gots[first], wants[first]
         table = _side_by_side(runs, wants, gots, agree)
         where = f" ({case.at})" if case.at else ""
-        said = [f"`{call}`{where} returned {show(got)}; expected {show(want)}.", *printed(result)]
+        said = [f"`{call}`{where} {did} {show(got)}; expected {show(want)}.", *printed(result)]
         words = dict(call=call, at=case.at, got=show(got), want=show(want), name=name_of(answer))
         for fault in faults:
             for wrong in fault.answers:
