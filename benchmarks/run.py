@@ -341,6 +341,45 @@ def importing():
     return {"ours": load("import numpy, autodiff"), "numpy": load("import numpy")}
 
 
+# What the process of a contender does: it draws or not, then times backward over and over, when it is asked to.
+BESIDE_DRAWING = """
+import sys
+import numpy as np
+import autodiff as ad
+a, b = ad.Var(0.5), ad.Var(-1.5)
+z = a
+for _ in range(6):
+    z = np.tanh(z * a + np.sin(z) - b)
+if sys.argv[1] == "drawn":
+    seen = [ad.draw(z, z.backward()), ad.trace(z), ad.step(z)]
+    shown = [view._repr_mimebundle_() for view in seen[::2]], seen[1].text
+assert ("autodiff.drawing" in sys.modules) == (sys.argv[1] == "drawn")
+for line in sys.stdin:
+    for _ in range(int(line)):
+        z.backward()
+    print(flush=True)
+"""
+
+
+def beside_drawing(calls: int = 100):
+    """`backward` where its graph was drawn, traced and stepped, and where nothing of that kind was ever imported."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent), "PYTHONHASHSEED": "0"}
+
+    def started(kind):
+        process = subprocess.Popen([sys.executable, "-c", BESIDE_DRAWING, kind], stdin=subprocess.PIPE, text=True,
+                                   stdout=subprocess.PIPE, env=environment)  # fmt: skip
+
+        def run():
+            process.stdin.write(f"{calls}\n")
+            process.stdin.flush()
+            if not process.stdout.readline():
+                raise RuntimeError(f"the process that is {kind} has ended")
+
+        return run
+
+    return {"ours": started("drawn"), "untouched": started("fresh")}
+
+
 ROWS = [
     Row("60 doublings, sort and backward", doublings(True), {"torch": 0.6, "hips": 0.1}),
     Row("60 doublings, forward and backward", doublings(False), {"torch": 0.6, "hips": 0.1}),
@@ -355,6 +394,7 @@ ROWS = [
     Row("small convolutional net, 32x1x28x28", lambda: conv_net(), {"torch": 4.0}),
     Row("gradcheck of a small network", lambda: check_network(), {"torch": 1.0}),
     Row("scalar engine, 60 doublings", lambda: scalar_doublings(), {"micrograd": 1.0}),
+    Row("100 backwards after draw, trace and step", lambda: beside_drawing(), {"untouched": 1.1}),
     Row("import autodiff over import numpy", lambda: importing(), {"numpy": None}),
     Row("peak memory, 20 tanh(a*x+x), n = 1,000,000", tanh_chain(1_000_000, 20), {"numpy": 1.1}, memory=True),
 ]  # fmt: skip
