@@ -98,6 +98,14 @@ def test_by_hand_takes_a_word_for_any_number_and_does_not_say_where_it_is_right(
     assert 'expected a number or "error"' in words(judged(hand_with_words, (3, 6), "none"))
 
 
+def test_by_hand_may_take_words_alone():
+    task = by_hand("99.a", "t", ("p",), deal=lambda k: k, given=str, right=lambda d: ("up",), faults=[], hints=HINTS,
+                   good="good", words=("up", "down"), numbers=False)
+    assert judged(task, "Up").status == PASSED and judged(task, "down").fault is None
+    for answer in (3, "left"):
+        assert f'`p` is {answer!r}; expected "up" or "down".' in words(judged(task, answer))
+
+
 # Questions
 
 
@@ -144,6 +152,25 @@ def test_function_passes_names_and_shows():
 def test_function_names_a_fault_by_the_error_it_raises():
     assert judged(doubled(), lambda x: x @ np.ones(3)).fault == "wrong-shape"
     assert judged(doubled(), lambda x: x @ np.ones(4)).fault is None
+
+
+def test_function_names_a_fault_by_an_error_that_differs_in_an_id_alone():
+    numbers = iter(range(9, 99))
+
+    def stale(x):
+        raise ValueError(f"Var (id {next(numbers)}) of shape (2,)")
+
+    task = function("99.a", "t", "f", "x", cases=lambda rng: [Case((1.0,))], right=lambda x: x, hints=HINTS,
+                    good="good", faults=[fault("stale", stale)])
+    assert judged(task, stale).fault == "stale"
+
+
+def test_function_whose_fault_returns_none_is_told_from_one_without_a_return():
+    task = function("99.a", "t", "half", "x", cases=lambda rng: [Case((4.0,)), Case((5.0,))], right=lambda x: x / 2,
+                    faults=[fault("even-only", lambda x: x / 2 if x % 2 == 0 else None), NO_RETURN], hints=HINTS,
+                    good="good")
+    assert judged(task, lambda x: {4.0: 2.0}.get(x)).fault == "even-only"
+    assert judged(task, lambda x: None).fault == "no-return"
 
 
 def test_function_that_returns_nothing_writes_into_its_input_or_remembers():
@@ -215,6 +242,23 @@ def test_tests_are_judged_by_what_they_accept(audit):
     result = judged(audit, lambda op: op(100.0) == 100)
     assert result.fault is None and "refuse `right_op`, which is right" in result.text()
     assert "expected True or False" in judged(audit, lambda op: "yes").text()
+
+
+def test_tests_may_get_a_fresh_thing_without_a_name():
+    seen = []
+
+    def fresh(op, rng):
+        factor = rng.choice([1.0, 2.0])
+        return lambda x: seen.append(factor) or op(x * factor) / factor
+
+    task = forms.tests("99.a", "t", "audit", "op", right={"right_op": right_op, "half_op": half_op}, what="setup",
+                       faults=[fault("wrong", kink_op), fault("accepts-all"), fault("too-strict", why="{name}")],
+                       hints=HINTS, good="good", fresh=fresh, refusals={"half_op": "too-strict"})
+    result = judged(task, lambda op: op(1.0) == 2.0)
+    assert result.fault == "too-strict" and result.table.header[0] == "setup" and len(seen) == 3
+    assert "refuse `half_op`, which is right" in result.text()
+    assert judged(task, lambda op: op(100.0) != 100.0).status == PASSED
+    assert judged(task, lambda op: "kink" not in op.__name__).fault == "accepts-all"
 
 
 # Limits

@@ -11,6 +11,7 @@ faulty things which the learner's tests must refuse.
 
 import copy
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -101,14 +102,14 @@ def _nested(value) -> str:
 
 def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given: Callable, right: Callable,
             faults: Sequence[Fault], hints: Sequence[str], good: str, how: Callable | None = None,
-            words: Sequence[str] = ()) -> Task:
+            words: Sequence[str] = (), numbers: bool = True) -> Task:
     """A task that is answered with one value for each of `names`.
 
     `deal(number)`: the inputs of round `number`, the same for everybody in round 0. `given(deal)`: how they are told.
     `right(deal)`: a tuple of the right answers. `how(deal)`: one line for each name on how to work it out, shown for
     the first that differs when no fault fits. `words`: what may stand in place of any number, such as "error"; a right
-    answer that is a tuple then asks for as many numbers or words. Words for `Fault.why`: the names, `want_` and a name,
-    and `first`.
+    answer that is a tuple then asks for as many numbers or words. `numbers=False`: nothing but these words. Words for
+    `Fault.why`: the names, `want_` and a name, and `first`.
     """
     names, instead = tuple(names), tuple(words)
     old = Fault("old-numbers", "these are the answers for numbers you had before",
@@ -126,8 +127,8 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
         wants = right(now)
         agree = [same(a, w) for a, w in zip(attempt.answers, wants)]
         for name, a, w in zip(names, attempt.answers, wants):
-            if not _same_form(a, w, instead):
-                shown = [f"`{name}` is {safe_repr(a)}; expected {_form(w, instead)}."]
+            if not _same_form(a, w, instead, numbers):
+                shown = [f"`{name}` is {safe_repr(a)}; expected {_form(w, instead, numbers)}."]
                 return attempt.wrong(shown, look="Change this one first.")
         rows = [(n, show(w), show(a), "right" if ok else "differs")
                 for n, w, a, ok in zip(names, wants, attempt.answers, agree)]
@@ -154,13 +155,13 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
     return Task(id, title, names, judge, (*faults, old), tuple(hints), good, deal, lambda d: f"{id}: {given(d)}")
 
 
-def _same_form(answer, want, words=()) -> bool:
+def _same_form(answer, want, words=(), numbers=True) -> bool:
     # With words, the form must not tell where a word is right.
     if words and isinstance(want, tuple):
         return (isinstance(answer, (tuple, list)) and len(answer) == len(want)
-                and all(_same_form(a, 0.0, words) for a in answer))
+                and all(_same_form(a, 0.0, words, numbers) for a in answer))
     if words:
-        return as_array(answer) is not None or any(same(answer, word) for word in words)
+        return (numbers and as_array(answer) is not None) or any(same(answer, word) for word in words)
     if isinstance(want, str):
         return isinstance(answer, str)
     if want is None or isinstance(want, (bool, Mapping, tuple)):
@@ -168,9 +169,9 @@ def _same_form(answer, want, words=()) -> bool:
     return as_array(answer) is not None
 
 
-def _form(want, words=()) -> str:
+def _form(want, words=(), numbers=True) -> str:
     if words:
-        one = " or ".join(["a number", *(f'"{word}"' for word in words)])
+        one = " or ".join(["a number"] * numbers + [f'"{word}"' for word in words])
         return f"{len(want)} answers in brackets, each {one}" if isinstance(want, tuple) else one
     if isinstance(want, str):
         return "a word in quotes"
@@ -279,6 +280,10 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
                                      name=name_of(answer)) if fault else problem
             want = right(*case.fresh())
             if result.value is None and want is not None:
+                fault = _same_none(faults, case)
+                if fault is not None:  # it does return, and what it returns is None
+                    return attempt.fault(fault.id, [f"`{call}` returned None.", *printed(result)], None, call=call,
+                                         at=case.at, got="None", want=show(want), name=name_of(answer))
                 if NO_RETURN.id in known:
                     return attempt.fault(NO_RETURN.id, printed(result), None, call=call)
                 return attempt.wrong([f"`{call}` returned None.", *printed(result)], look="What should it return?")
@@ -340,8 +345,25 @@ def _same_error(faults, case, result) -> Fault | None:
             try:
                 wrong(*case.fresh())
             except Exception as error:
-                if type(error) is type(result.error) and str(error) == str(result.error):
+                if type(error) is type(result.error) and _without_ids(error) == _without_ids(result.error):
                     return fault
+    return None
+
+
+def _without_ids(error) -> str:
+    """The message, with the ids of tensors taken out: they differ from run to run."""
+    return re.sub(r"\bid \d+", "id", str(error))
+
+
+def _same_none(faults, case) -> Fault | None:
+    """The fault whose function, too, returns None on this case."""
+    for fault in faults:
+        for wrong in fault.answers:
+            try:
+                if wrong(*case.fresh()) is None:
+                    return fault
+            except Exception:
+                continue
     return None
 
 
@@ -385,16 +407,20 @@ def _short(text: str, limit: int = 44) -> str:
 
 def tests(id: str, title: str, name: str, argument: str, *, right: Mapping[str, object], faults: Sequence[Fault],
           hints: Sequence[str], good: str, lines: int = 3_000_000, always: str = "accepts-all",
-          never: str = "refuses-all") -> Task:
+          never: str = "refuses-all", fresh: Callable | None = None, what: str = "op",
+          refusals: Mapping[str, str] | None = None) -> Task:
     """A task that is answered with tests: a function that gets one thing and returns whether it is right.
 
     `right`: the things it must accept, by name. `Fault.answers`: the things it must refuse; the fault says what the
     tests did not look at. `always` and `never`: the faults for tests that accept, or refuse, everything. A failed
-    `assert` counts as refusing. Words for `Fault.why`: `name` of the thing, `call`.
+    `assert` counts as refusing. `fresh(thing, rng)`: what is handed over in place of the thing, such as a copy with new
+    numbers and without its name. `what`: the heading above the names. `refusals`: for names in `right`, the fault of
+    tests that refuse it. Words for `Fault.why`: `name` of the thing, `call`.
     """
 
     def verdict(attempt, answer, thing, label):
-        result = run(answer, thing, lines=lines)
+        given = thing if fresh is None else fresh(thing, attempt.rng)
+        result = run(answer, given, lines=lines)
         if result.ended == "raised" and isinstance(result.error, AssertionError):
             return False, None, result
         problem = stopped(attempt, result, f"{name_of(answer)}({label})")
@@ -433,12 +459,16 @@ def tests(id: str, title: str, name: str, argument: str, *, right: Mapping[str, 
             if ok:
                 passed.append((fault, label))
         refused = [label for label, (ok, _) in accepted.items() if not ok]
-        table = Table(("op", "should", "yours"), tuple(rows))
+        table = Table((what, "should", "yours"), tuple(rows))
         if refused and not passed and len(refused) == len(accepted):
             return attempt.fault(never, printed(accepted[refused[0]][1]), table, name=refused[0],
                                  call=f"{name_of(answer)}({refused[0]})")
         if refused:
             shown = printed(accepted[refused[0]][1])
+            if refused[0] in (refusals or ()):
+                words = dict(name=refused[0], call=f"{name_of(answer)}({refused[0]})")
+                said = [f"Your tests refuse `{refused[0]}`, which is right.", *shown]
+                return attempt.fault(refusals[refused[0]], said, table, **words)
             return attempt.wrong([f"Your tests refuse `{refused[0]}`, which is right.", *shown], table=table,
                                  look="Which of your tests fails? Is its tolerance too small, or its point a kink?")
         if len(passed) == len(planted):
