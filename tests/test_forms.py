@@ -173,6 +173,14 @@ def test_function_whose_fault_returns_none_is_told_from_one_without_a_return():
     assert judged(task, lambda x: None).fault == "no-return"
 
 
+def test_function_names_a_fault_by_its_error_only_when_the_cases_before_agree():
+    task = function("99.a", "t", "dot", "a, b", cases=lambda rng: [Case((np.array([[1.0, 2], [3, 4]]),) * 2),
+                                                                   Case((np.ones((2, 3)), np.ones((3, 4))))],
+                    right=lambda a, b: a @ b, hints=HINTS, good="good", faults=[fault("left", lambda a, b: a.T @ b)])
+    assert judged(task, lambda a, b: a.T @ b).fault == "left"
+    assert judged(task, lambda a, b: 2 * a.T @ b).fault is None
+
+
 def test_function_that_returns_nothing_writes_into_its_input_or_remembers():
     def nothing(x):
         x * 2

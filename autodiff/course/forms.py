@@ -274,7 +274,7 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
             result = run(answer, *args, lines=lines)
             problem = stopped(attempt, result, call)
             if problem is not None:
-                fault = _same_error(faults, case, result)
+                fault = _same_error(faults, case, result, runs, tidy, rel)
                 shown = problem.body if fault else ()
                 return attempt.fault(fault.id, shown, None, call=call, at=case.at, got="an error", want="",
                                      name=name_of(answer)) if fault else problem
@@ -338,14 +338,15 @@ def _would_give(wrong, runs, gots, tidy, rel) -> bool:
     return True
 
 
-def _same_error(faults, case, result) -> Fault | None:
-    """The fault whose function stops on this case with the learner's own error."""
+def _same_error(faults, case, result, runs, tidy, rel) -> Fault | None:
+    """The fault whose function stops on this case with the learner's own error, and agrees on the cases before."""
     for fault in faults:
         for wrong in fault.answers:
             try:
                 wrong(*case.fresh())
             except Exception as error:
-                if type(error) is type(result.error) and _without_ids(error) == _without_ids(result.error):
+                if (type(error) is type(result.error) and _without_ids(error) == _without_ids(result.error)
+                        and _would_give(wrong, runs, [tidy(before.value) for _, _, before in runs], tidy, rel)):
                     return fault
     return None
 
