@@ -137,6 +137,58 @@ def test_a_lab_answers(notebook, front_end, picture):
     picture(notebook.page, f"{front_end[0]}-lab")
 
 
+# The least contrast between what is written in the stepper and its ground, as WCAG counts it.
+CONTRAST = """stepper => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const light = (colour) => {
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v / 255)
+            .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const ground = light(getComputedStyle(stepper).backgroundColor);
+    const written = [...stepper.querySelectorAll("p, td, th, caption, .ad-rule, .ad-counter")]
+        .filter((e) => e.textContent).map((e) => ratio(light(getComputedStyle(e).color), ground));
+    const drawn = [...stepper.querySelectorAll(".node")].flatMap((node) => {
+        const box = light(getComputedStyle(node.querySelector("path, polygon")).fill);
+        return [...node.querySelectorAll("text:not(.ad-tag)")].map((t) => ratio(light(getComputedStyle(t).fill), box));
+    });
+    return Math.min(...written, ...drawn);
+}"""
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_is_readable_in_both_themes_and_on_a_phone(notebook, front_end, picture, theme, width):
+    page, name = notebook.page, front_end[0]
+    page.set_viewport_size({"width": width, "height": 900})
+    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    page.evaluate(change, f"JupyterLab {theme}")
+    if name == "lab" and not page.evaluate("window.jupyterapp.shell.leftCollapsed"):
+        notebook.command("application:toggle-left-area")
+    dark = "() => getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim() !== 'white'"
+    page.wait_for_function(f"theme => ({dark})() === (theme === 'Dark')", arg=theme)
+    for cell in ("step", "thirty"):
+        found = stepper(notebook, cell)
+        found.get_by_role("group", name=re.compile("^Drawing: ")).focus()
+        page.keyboard.press("Home")
+        for _ in range(11):
+            page.keyboard.press("ArrowRight")
+        expect(found.get_by_role("slider", name="Step", exact=True)).to_have_value("11")
+        assert found.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+        assert found.evaluate(CONTRAST) >= 4.5
+        found.evaluate("e => e.scrollIntoView({ block: 'start' })")
+        picture(page, f"{name}-{cell}-{width}-{theme.lower()}")
+    # A drawing brings its own ground, and is black on white in both; where it is wider than the page it scrolls.
+    drawing = output(notebook, "draw").locator(".jp-RenderedSVG")
+    assert 'fill="white"' in "".join(bundle(notebook, "draw")["image/svg+xml"])
+    assert drawing.evaluate("e => getComputedStyle(e).overflowX") == "auto"
+    picture(page, f"{name}-draw-{width}-{theme.lower()}")
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
 CLOCK = """() => {
     window.times = [];
     addEventListener("keydown", ({ timeStamp }) => {
