@@ -269,6 +269,21 @@ def test_tests_may_get_a_fresh_thing_without_a_name():
     assert judged(task, lambda op: "kink" not in op.__name__).fault == "accepts-all"
 
 
+def test_tests_may_get_several_arguments_in_an_order_that_cannot_be_counted():
+    seen = []
+
+    def fresh(op, rng):
+        return op, rng.randrange(1, 100)
+
+    task = forms.tests("99.a", "t", "audit", "op, at", right={"right_op": right_op},
+                       faults=[fault("half", half_op), fault("accepts-all")], hints=HINTS, good="good", fresh=fresh)
+    assert judged(task, lambda op, at: op(at) == 2 * at).status == PASSED
+    assert judged(task, lambda op: True).status == WRONG
+    for seed in range(20):
+        judged(task, lambda op, at: seen.append(op.__name__), seed=seed)
+    assert {"right_op", "half_op"} == set(seen[::2]) == set(seen[1::2])
+
+
 # Limits
 
 

@@ -415,13 +415,14 @@ def tests(id: str, title: str, name: str, argument: str, *, right: Mapping[str, 
     `right`: the things it must accept, by name. `Fault.answers`: the things it must refuse; the fault says what the
     tests did not look at. `always` and `never`: the faults for tests that accept, or refuse, everything. A failed
     `assert` counts as refusing. `fresh(thing, rng)`: what is handed over in place of the thing, such as a copy with new
-    numbers and without its name. `what`: the heading above the names. `refusals`: for names in `right`, the fault of
-    tests that refuse it. Words for `Fault.why`: `name` of the thing, `call`.
+    numbers and without its name, or a tuple of several arguments; the things then come in random order. `what`: the
+    heading above the names. `refusals`: for names in `right`, the fault of tests that refuse it. Words for
+    `Fault.why`: `name` of the thing, `call`.
     """
 
     def verdict(attempt, answer, thing, label):
         given = thing if fresh is None else fresh(thing, attempt.rng)
-        result = run(answer, given, lines=lines)
+        result = run(answer, *(given if fresh is not None and isinstance(given, tuple) else (given,)), lines=lines)
         if result.ended == "raised" and isinstance(result.error, AssertionError):
             return False, None, result
         problem = stopped(attempt, result, f"{name_of(answer)}({label})")
@@ -442,23 +443,22 @@ def tests(id: str, title: str, name: str, argument: str, *, right: Mapping[str, 
         reason = function_or_reason(attempt, answer, argument)
         if reason is not None:
             return reason
-        accepted, rows = {}, []
-        for label, thing in right.items():
-            ok, problem, result = verdict(attempt, answer, thing, label)
-            if problem is not None:
-                return problem
-            accepted[label] = (ok, result)
-            rows.append((label, "accept", "accept" if ok else "refuse"))
         planted = [(fault, thing) for fault in faults for thing in fault.answers]
-        passed = []
-        for fault, thing in planted:
-            label = name_of(thing)
+        things = [*right.items(), *((name_of(thing), thing) for _, thing in planted)]
+        order = list(range(len(things)))
+        if fresh is not None:
+            attempt.rng.shuffle(order)  # else tests could count their calls
+        said = {}
+        for k in order:
+            label, thing = things[k]
             ok, problem, result = verdict(attempt, answer, thing, label)
             if problem is not None:
                 return problem
-            rows.append((label, "refuse", "accept" if ok else "refuse"))
-            if ok:
-                passed.append((fault, label))
+            said[k] = (ok, result)
+        accepted = {label: said[k] for k, label in enumerate(right)}
+        passed = [(fault, name_of(thing)) for k, (fault, thing) in enumerate(planted, len(right)) if said[k][0]]
+        rows = [(label, "accept" if k < len(right) else "refuse", "accept" if said[k][0] else "refuse")
+                for k, (label, _) in enumerate(things)]
         refused = [label for label, (ok, _) in accepted.items() if not ok]
         table = Table((what, "should", "yours"), tuple(rows))
         if refused and not passed and len(refused) == len(accepted):
