@@ -352,8 +352,8 @@ def stepped(page):
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: (problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
 
-    def show(_root, width=1280, **traits):  # a name that starts with _ names no node
-        s = ad.step(_root)
+    def show(_root, width=1280, contract=None, **traits):  # a name that starts with _ names no node
+        s = ad.step(_root, contract=contract)
         values = {"svg": s.svg, "data": s.data, "index": 0, "predict": False, **traits}
         js = [json.dumps(v).replace("</", "<\\/") for v in (s._esm, values)]
         page.set_viewport_size({"width": width, "height": 900})
@@ -419,6 +419,23 @@ def test_the_whole_way_by_keyboard_shows_every_step_of_the_trace(stepped):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_number_is_in_view_when_it_is_sent(stepped, width):
+    page = stepped(thirty(), width)
+    page.locator(".ad-picture").focus()
+    outside = []
+    for i, step in enumerate(page.evaluate("values.data.steps")):
+        if step["kind"] == "contribution":
+            box, frame = (page.locator(s).bounding_box() for s in (".edge.ad-now .ad-share", ".ad-picture"))
+            middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+            if not (frame["x"] <= middle[0] <= frame["x"] + frame["width"]
+                    and frame["y"] <= middle[1] <= frame["y"] + frame["height"]):  # fmt: skip
+                outside.append(i)
+        page.keyboard.press("ArrowRight")
+    assert not outside
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("seed", range(4))
 def test_any_expression_ends_with_the_numbers_of_backward(stepped, seed):
     rng = np.random.default_rng(seed)
@@ -478,6 +495,22 @@ def test_numbers_on_edges_cover_no_node(stepped, make):
         worst.append(page.evaluate(COVERED))
         page.keyboard.press("ArrowRight")
     assert max(worst) <= 5, worst
+
+
+@pytest.mark.browser
+def test_under_a_contract_what_earlier_backwards_left_is_added(stepped):
+    _root = example()
+    _contract = ad.contracts.pytorch()
+    _contract.backward(_root, retain_graph=True)
+    page = stepped(_root, contract=_contract)
+    page.locator(".ad-picture").focus()
+    page.keyboard.press("End")
+    assert page.get_by_role("table", name="Gradients on their way, then .grad").is_visible()
+    assert store(page) == {"x": "108", "y": "108"}
+    assert sentence(page) == "Add it to what y.grad holds from an earlier backward: 54 + 54 = 108."
+    assert page.locator(".node.ad-now .ad-tag").inner_html() == "keep"
+    page.locator(".node[id='n1']").click()
+    assert "gradient 54 (from n2) = 54" in page.locator(".ad-details").inner_text()
 
 
 @pytest.mark.browser

@@ -348,8 +348,15 @@ class Stepper {
       text.textContent = shares.has(key) ? `${plain ? `${plain}: ` : ""}${shares.get(key)}` : plain;
       if (key === step.edge && step.kind === "skip") text.textContent = `${plain ? `${plain}, ` : ""}skipped`;
     }
-    const current = this.edges.get(step.edge)?.group ?? this.nodes.get(step.node)?.group;
+    const edge = this.edges.get(step.edge);
+    // Of an edge that is longer than the picture, the number matters.
+    const current = edge ? (this.holds(edge.group) ? edge.group : edge.text) : this.nodes.get(step.node)?.group;
     if (current) this.bringIntoView(current);
+  }
+
+  holds(element) {
+    const { width, height } = element.getBoundingClientRect();
+    return width <= this.picture.clientWidth && height <= this.picture.clientHeight;
   }
 
   bringIntoView(element) {
