@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+import autodiff as ad
 from autodiff.course import forms, judge
 from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Asked, Case, by_hand, function, question
 from autodiff.course.judge import Attempt, Fault
@@ -179,6 +180,11 @@ def test_function_names_a_fault_by_its_error_only_when_the_cases_before_agree():
                     right=lambda a, b: a @ b, hints=HINTS, good="good", faults=[fault("left", lambda a, b: a.T @ b)])
     assert judged(task, lambda a, b: a.T @ b).fault == "left"
     assert judged(task, lambda a, b: 2 * a.T @ b).fault is None
+
+
+def test_an_error_of_the_engine_is_shown_at_the_learners_line():
+    text = judged(doubled(), lambda x: ad.Var([1, 2]) * x).text()
+    assert "raised TypeError" in text and "line" in text and "lambda x: ad.Var([1, 2]) * x" in text
 
 
 def test_function_that_returns_nothing_writes_into_its_input_or_remembers():

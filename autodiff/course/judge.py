@@ -304,9 +304,9 @@ class _Tracer:
 
 
 def own_line(error: BaseException) -> str:
-    """The learner's own line where `error` came out: the last frame outside this package and installed packages."""
+    """The learner's own line where `error` came out: the last frame outside the engine and installed packages."""
     ours = [f for f in traceback.extract_tb(error.__traceback__, limit=-60)
-            if not f.filename.startswith(_HERE) and "site-packages" not in f.filename
+            if not f.filename.startswith(os.path.dirname(_HERE)) and "site-packages" not in f.filename
             and not f.filename.startswith(os.path.dirname(os.__file__))]
     if not ours:
         return ""
