@@ -187,6 +187,12 @@ def test_an_error_of_the_engine_is_shown_at_the_learners_line():
     assert "raised TypeError" in text and "line" in text and "lambda x: ad.Var([1, 2]) * x" in text
 
 
+def test_function_shows_the_call_as_one_writes_it():
+    task = function("99.a", "t", "f", "kind, x", cases=lambda rng: [Case(("max", [1.0, 2.0]))], right=lambda kind, x: x,
+                    hints=HINTS, good="good", faults=[])
+    assert '("max", [1, 2])` returned 3' in words(judged(task, lambda kind, x: 3))
+
+
 def test_function_that_returns_nothing_writes_into_its_input_or_remembers():
     def nothing(x):
         x * 2

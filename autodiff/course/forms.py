@@ -270,7 +270,7 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
         runs, wants = [], []
         for case in tried:
             args, before = case.fresh(), case.fresh()
-            call = f"{name_of(answer)}({', '.join(map(show, args))})"
+            call = f"{name_of(answer)}({', '.join(map(_argument, args))})"
             result = run(answer, *args, lines=lines)
             problem = stopped(attempt, result, call)
             if problem is not None:
@@ -325,6 +325,11 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
         return attempt.unknown([*said, *_where_they_part(got, want)], table)
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good)
+
+
+def _argument(value) -> str:
+    """An argument as one writes it in a call: words in quotes."""
+    return f'"{value}"' if isinstance(value, str) else show(value)
 
 
 def _would_give(wrong, runs, gots, tidy, rel) -> bool:
