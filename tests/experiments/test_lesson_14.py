@@ -134,12 +134,18 @@ def test_no_answer_hangs_on_rounding(digits, trained):
     assert stored(LESSON, "wrong").startswith(f"{wrong.sum()} pictures, 8 by 8 pixels: said ")
 
 
-def test_fewer_are_read_when_the_file_is_not_shuffled():
+def test_fewer_are_read_when_the_file_is_not_shuffled(digits):
     x, y = pytest.importorskip("sklearn.datasets").load_digits(return_X_y=True)
-    x, params = x / 16, network()
-    train(Task("in file order", lambda x, y: loss_of(params, x, y), tuple(params), (x[:-400], y[:-400])),
-          lr=0.5, batch=20, epochs=10)
-    assert 0.88 < share_right(params, x[-400:], y[-400:]) < 0.94
+    x = x / 16
+
+    def share(x, y, unseen, labels):
+        params = network()
+        train(Task("ten epochs", lambda x, y: loss_of(params, x, y), tuple(params), (x, y)),
+              lr=0.5, batch=20, epochs=10)
+        return share_right(params, unseen, labels)
+
+    assert 0.88 < share(x[:-400], y[:-400], x[-400:], y[-400:]) < 0.94
+    assert share(*digits) > 0.975
     assert "96 of 100 right: False   more than 85: True" in stored(LESSON, "writers")
 
 
@@ -242,6 +248,12 @@ def test_what_each_life_cycle_does_to_the_same_loop(digits, cycle, no_clear, mic
     word = {True: "right", False: "wrong"}
     row = [cycle.__name__, "right", word[no_clear], word[micro]]
     assert row in [line.split() for line in stored(LESSON, "cycles-run").splitlines()]
+
+
+def test_replaced_micro_batches_are_about_as_slow_as_half_the_learning_rate(digits):
+    replaced = run(digits, C.candle, parts=2)
+    half, whole = (fitted(digits, lambda p: ad.optim.SGD(p, lr=lr), 1)[1] for lr in (0.25, 0.5))
+    assert abs(replaced - half) < 0.05 and replaced - whole > 0.25
 
 
 def test_a_forgotten_clear_looks_good_at_first_and_ends_above_the_start(digits):
