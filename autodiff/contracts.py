@@ -2,8 +2,8 @@
 
 The same derivatives, and four answers to what happens around them: where a gradient is kept, for how long, and whether
 a second backward adds, repeats or fails. Each class has `backward(loss, **what_that_system_offers)`, `grad(t)`, which
-is an array or None, and `clear()`. What each must do was observed on PyTorch 2 and read in the sources of candle 0.11
-and burn 0.22.
+is an array or None, and `clear()`; ``ad.trace(loss, contract=c)`` tells a backward step by step. What each must do was
+observed on PyTorch 2 and read in the sources of candle 0.11 and burn 0.22.
 
 >>> import autodiff as ad
 >>> for life_cycle in (ad.contracts.candle, ad.contracts.pytorch, ad.contracts.reset):

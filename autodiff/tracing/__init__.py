@@ -194,6 +194,10 @@ def trace(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=
     for `draw`. A root from `autodiff.scalar` is traced too: it takes no arguments, gradients stay on the nodes, and
     `.grads` is a dict (the nodes themselves are not written to).
 
+    With `contract`, a life-cycle of `ad.contracts` as it stands, this is what its next `backward(root, ...)` does. It
+    takes the arguments of that `backward` and raises what it raises; the life-cycle itself is left as it is. `.grads`
+    is then a dict, tensor -> array: what the contract shows afterwards for the tensors of this graph.
+
     >>> import autodiff as ad
     >>> x = ad.Var(-3.0)
     >>> y = x * x
@@ -208,11 +212,6 @@ def trace(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=
     5     rule          y -> x  multiply: g * a  with g = 1, a = x = -3               x: -3
     6     contribution  y -> x  1 * (-3) = -3                                         x: -3
     7     accumulate    y -> x  x: -3 + (-3) = -6                                     x: -6
-
-    With `contract`, a life-cycle of `ad.contracts` as it stands, this is what its next ``backward(root, ...)`` does. It
-    takes the arguments of that `backward` and raises what it raises; the life-cycle itself is left as it is. `.grads`
-    is then a dict, tensor -> array: what the contract shows afterwards for the tensors of this graph.
-
     >>> c = ad.contracts.pytorch()
     >>> c.backward(x * x)
     >>> ad.trace(y, contract=c)[-1].formula, c.grad(x)
