@@ -188,6 +188,21 @@ def test_pictures_fit_on_the_page(path):
                 assert float(width) <= 640, cell.id  # what JupyterLab shows in a window of 1280 pixels
 
 
+# The teacher's guide
+
+
+@every_lesson
+def test_the_teachers_guide_has_every_part_for_each_lesson(path):
+    guide = (ROOT / "notebooks" / "TEACHING.md").read_text(encoding="utf-8")
+    title = prose(path).splitlines()[0].removeprefix("# ")
+    [minutes] = re.findall(r"\*\*Time\*\* (\d+) minutes", prose(path))
+    heading = f"## {title} ({minutes} minutes)\n"
+    assert heading in guide
+    part = guide.split(heading)[1].split("\n## ")[0]
+    for word in ("**Ask**", "**They will answer**", "**Board**", "**Live**", "**20 minutes**", "**45**"):
+        assert word in part, word
+
+
 # Stored form
 
 
