@@ -111,6 +111,8 @@ def lab_command(port, passed_on, root_user=None):
         f"--port={port}",
         # The port was chosen here, so JupyterLab is not to move to another in silence.
         "--ServerApp.port_retries=0",
+        # A notebook that is opened again shows the picture of a widget, and not "model not found".
+        "--FileContentsManager.pre_save_hook=autodiff.widgets.keep_pictures",
         # JupyterLab refuses to run as root unless it is told to.
         *(["--allow-root"] if root_user else []),
         *passed_on,

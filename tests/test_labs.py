@@ -179,6 +179,8 @@ def test_the_moving_target():
     row = lab.result["x"]
     assert (row.before, row.after, row.verdict, lab.result.value) == (1.5, 3.0, "changed", 2.25)
     assert lab.result["n1"].after is None and lab.result["n1"].verdict == "vanished"
+    with pytest.raises(KeyError, match="no node is named 'x2' here; these are: .*n1"):
+        lab.result["x2"]
     lab.set(cut=[2, 3])
     assert lab.result["x"].verdict == "vanished" and lab.result["n2"].verdict == "vanished"
     lab.set(cut=[])

@@ -1,6 +1,7 @@
 """The project around the engine: packaging, set-up, layers, and what a file may say."""
 
 import ast
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -591,6 +592,9 @@ def test_lab_runs_as_root_only_where_it_must_and_opens_the_first_lesson():
     command = lab.lab_command(8890, ["--no-browser"], root_user=False)
     assert "--allow-root" not in command and command[-1] == "--no-browser" and "--port=8890" in command
     assert f"--ServerApp.root_dir={ROOT}" in command
+    hook = next(c for c in command if "pre_save_hook" in c).split("=")[1]
+    module, _, name = hook.rpartition(".")
+    assert callable(getattr(importlib.import_module(module), name))
     assert (ROOT / lab.FIRST_LESSON).exists()
 
 

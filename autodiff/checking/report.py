@@ -181,7 +181,9 @@ class GradcheckReport:
             parts += ["<table>", row(("step", "numeric slope", "gap to the gradient"), "th")]
             parts += [row((f"{h:.0e}", number(slope), f"{gap:.1e}")) for h, slope, gap in self.steps]
             parts += ["</table>", *(f"<p>{escape(text)}</p>" for name, text in self.facts if name == "steps")]
-        return '<div style="border-left:4px solid currentColor;padding-left:12px">' + "".join(parts) + "</div>"
+        # A name may hold a dollar sign, and is no formula.
+        style = 'class="mathjax_ignore tex2jax_ignore" style="border-left:4px solid currentColor;padding-left:12px"'
+        return f"<div {style}>" + "".join(parts) + "</div>"
 
 
 def number(x) -> str:

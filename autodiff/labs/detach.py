@@ -48,7 +48,10 @@ class Cuts:
     rows: tuple
 
     def __getitem__(self, name: str) -> Row:
-        return next(r for r in self.rows if r.name == name)
+        found = next((r for r in self.rows if r.name == name), None)
+        if found is None:
+            raise KeyError(f"no node is named {name!r} here; these are: {', '.join(r.name for r in self.rows)}")
+        return found
 
 
 def edges_of(graph: Graph) -> list[Edge]:

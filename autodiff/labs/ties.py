@@ -54,7 +54,11 @@ class Ties:
     nearby: np.ndarray
 
     def __getitem__(self, convention: str) -> Answer:
-        return next(a for a in self.answers if a.convention == convention)
+        found = next((a for a in self.answers if a.convention == convention), None)
+        if found is None:
+            known = ", ".join(a.convention for a in self.answers)
+            raise KeyError(f"no convention is called {convention!r} here; these are: {known}")
+        return found
 
     @property
     def tied(self) -> bool:
