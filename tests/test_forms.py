@@ -228,6 +228,12 @@ def test_function_gets_arguments_of_its_own_from_a_maker():
     assert judged(task, lambda xs: xs[0]).status == PASSED
 
 
+def test_a_gradient_that_is_not_there_comes_with_advice():
+    text = words(judged(doubled(), lambda x: ad.GradStore()[ad.Var(1.0, name="w")]))
+    assert "raised KeyError: no gradient for Var 'w'" in text and "`tensor in grads` asks without an error" in text
+    assert ".. " not in text
+
+
 # Tests judged by planted faults
 
 

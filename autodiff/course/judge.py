@@ -331,7 +331,7 @@ def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
         return attempt.not_started()
     where = [f"    {result.where}"] if result.where else []
     if result.ended == "raised":
-        error = f"{type(result.error).__name__}: {_message(result.error)}".rstrip(": ")
+        error = f"{type(result.error).__name__}: {_message(result.error)}".rstrip(": .")
         shown = [f"`{what}` raised {error}.", *where, *printed(result)]
         named, words = _known_error(result.error)
         if named and attempt.task.knows(named.id):
@@ -420,6 +420,8 @@ def _returns(body) -> bool:
 def _advice(error: BaseException) -> str:
     if isinstance(error, TypeError) and "positional argument" in _message(error):
         return "Compare the arguments of your function with those in the task."
+    if isinstance(error, KeyError) and _message(error).startswith(("no gradient for", "'no gradient for")):
+        return "The store has nothing for this tensor. `tensor in grads` asks without an error, as `grads.get` does."
     if isinstance(error, NameError):
         return "A name is used before it is given a value. Check its spelling, and run the cells above."
     return "Look at the line shown. Which value there is not what you expect? Print it."
