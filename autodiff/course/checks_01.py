@@ -399,8 +399,8 @@ TASKS = (
             faults=_FAULTS_A, hints=(
                 "First the four values, from the inputs to L. Then the slopes, one edge at a time. While you look at "
                 "one slot, cover the other slot with your hand: it is a fixed number now.",
-                "Four kinds of slots are in this graph:\n\n"
-                "    the slot of        grows by, when the slot grows by 1\n"
+                "Three kinds of operations are in this graph:\n\n"
+                "    operation          local slope of a slot\n"
                 "    a sum              1\n"
                 "    a product          the value in the other slot\n"
                 "    a square, of b     ? (the rule for the derivative of a power)",
