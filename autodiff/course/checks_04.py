@@ -6,6 +6,7 @@ would type them, each with the fault it must be given, are in wrong_answers/04.t
 
 import importlib
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,25 @@ ENGINE = Fault(
     "engine", "the engine's own backward pass is called",
     "`{name}` starts a backward pass of `autodiff`. This exercise is about the line that the engine itself uses there.",
     "the local derivative of this one operation, written with NumPy on the arrays that you are given.")
+
+
+MEASURED = Fault(
+    "measured", "the shares are measured, not computed",
+    "Your shares come from moving each entry a little, as `measured` does. That is a good judge and no rule. It needs "
+    "two runs for each entry, and it loses its digits where a step is too large or too small for the numbers; here: "
+    "{at}.",
+    "the local derivative, written as a formula of the arrays that you are given.")
+
+
+def _measured(f, a, g, step=1e-6):
+    """The same steps as in the notebook, so that the rounding is the same too."""
+    share = np.zeros(a.shape)
+    for i in np.ndindex(a.shape):
+        up, down = a.copy(), a.copy()
+        up[i] += step
+        down[i] -= step
+        share[i] = np.sum(g * (f(up) - f(down))) / (2 * step)
+    return share
 
 
 def _engine_runs(answer, args) -> bool:
@@ -137,6 +157,8 @@ _FAULTS_A = (
           "the line with `return`: two shares, with a comma between them.",
           (lambda g, y, a, b: _right_a(g, y, a, b)[0], lambda g, y, a, b: _right_a(g, y, a, b)[1],
            lambda g, y, a, b: _right_a(g, y, a, b)[:1])),
+    replace(MEASURED, answers=(lambda g, y, a, b: (_measured(lambda a: np.tanh(a * b), a, g),
+                                                   _measured(lambda b: np.tanh(a * b), b, g)),)),
     ENGINE, CHANGED_INPUT, NO_RETURN, KEPT,
 )
 
@@ -144,8 +166,8 @@ _FAULTS_A = (
 
 
 def _cases_b(rng):
-    def case(g, a, b):
-        return Case((g, a @ b, a, b), f"{a.shape} @ {b.shape}")
+    def case(g, a, b, note=""):
+        return Case((g, a @ b, a, b), f"{a.shape} @ {b.shape}{note}")
 
     def fresh(rows, inner, columns):
         return case(_array(rng, rows, columns), _array(rng, rows, inner), _array(rng, inner, columns))
@@ -153,7 +175,9 @@ def _cases_b(rng):
     # Square ones first: there a wrong order or a missing transpose gives numbers, and numbers tell more than an error.
     return [case(np.array([[1.0, 0.0], [10.0, 2.0]]), np.array([[1.0, 2.0], [3.0, 5.0]]),
                  np.array([[4.0, 1.0], [-2.0, 3.0]])),
-            fresh(3, 3, 3), fresh(4, 2, 3), fresh(2, 5, 3), fresh(1, 3, 2), fresh(3, 1, 4)]
+            fresh(3, 3, 3), fresh(4, 2, 3), fresh(2, 5, 3), fresh(1, 3, 2), fresh(3, 1, 4),
+            case(_array(rng, 2, 3, low=1.0), *(1e8 * _array(rng, *shape, low=1.0) for shape in ((2, 4), (4, 3))),
+                 ", large entries")]
 
 
 def _right_b(g, y, a, b):
@@ -231,6 +255,8 @@ _FAULTS_B = (
           "One share came back. The operation has two slots, and each of them needs a share.",
           "the line with `return`: two shares, with a comma between them.",
           (lambda g, y, a, b: _right_b(g, y, a, b)[0], lambda g, y, a, b: _right_b(g, y, a, b)[1])),
+    replace(MEASURED, answers=(lambda g, y, a, b: (_measured(lambda a: a @ b, a, g),
+                                                   _measured(lambda b: a @ b, b, g)),)),
     ENGINE, CHANGED_INPUT, NO_RETURN, KEPT,
 )
 
@@ -238,14 +264,15 @@ _FAULTS_B = (
 
 
 def _cases_c(rng):
-    def case(a, shape, g=None):
+    def case(a, shape, g=None, note=""):
         g = _array(rng, *shape) if g is None else g
-        return Case((g, np.array(np.broadcast_to(a, shape)), a), f"{a.shape} to {shape}")
+        return Case((g, np.array(np.broadcast_to(a, shape)), a), f"{a.shape} to {shape}{note}")
 
     return [case(np.array([5.0, 6.0, 7.0]), (2, 3), np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])),
             case(_array(rng, 3), (3, 3)), case(_array(rng, 4, 1), (4, 3)), case(_array(rng, 1, 3), (4, 3)),
             case(_array(rng, 2, 1, 3), (2, 4, 3)), case(_array(rng, 2, 1), (3, 2, 4)), case(_array(rng), (2, 3)),
-            case(_array(rng, 2, 3), (2, 3)), case(_array(rng, 1, 1), (2, 2)), case(_array(rng, 3), (4, 2, 3))]
+            case(_array(rng, 2, 3), (2, 3)), case(_array(rng, 1, 1), (2, 2)), case(_array(rng, 3), (4, 2, 3)),
+            case(1e8 * _array(rng, 2), (3, 2), note=", large entries")]
 
 
 def _missing_axes(g, a):
@@ -326,6 +353,7 @@ _FAULTS_C = (
           "g that must be added up.",
           "where g appears in your function.",
           (lambda g, y, a: _right_c(np.ones_like(g), y, a), lambda g, y, a: np.ones_like(a))),
+    replace(MEASURED, answers=(lambda g, y, a: _measured(lambda a: np.broadcast_to(a, y.shape), a, g),)),
     ENGINE, CHANGED_INPUT, NO_RETURN, KEPT,
 )
 
@@ -362,7 +390,8 @@ def _cases_d(rng):
             fresh("sum", (4, 3), 0, "sum, (4, 3), axis 0"), fresh("max", (4, 3), 0, "max, (4, 3), axis 0"),
             fresh("sum", (2, 3), 1, "sum, (2, 3), axis 1"), fresh("max", (2, 4), 1, "max with ties, (2, 4), axis 1", 3),
             fresh("max", (3, 2, 4), -1, "max with ties, (3, 2, 4), axis -1", 2),
-            fresh("sum", (2, 3, 4), 1, "sum, (2, 3, 4), axis 1")]
+            fresh("sum", (2, 3, 4), 1, "sum, (2, 3, 4), axis 1"),
+            case("sum", _array(rng, 3), 1e8 * _array(rng, 2, 3), 0, "sum, (2, 3), axis 0, large entries")]
 
 
 def _right_d(kind, g, y, a, axis):
@@ -512,6 +541,7 @@ _FAULTS_D = (
           "where g appears in your function.",
           (_reduced(lambda g, y, a, axis: _even(1.0, y, a, axis), lambda g, y, a, axis: np.ones(a.shape)),
            _reduced(lambda g, y, a, axis: _each(1.0, y, a, axis), lambda g, y, a, axis: np.ones(a.shape)))),
+    replace(MEASURED, answers=(lambda kind, g, y, a, axis: _measured(lambda a: getattr(a, kind)(axis=axis), a, g),)),
     ENGINE, CHANGED_INPUT, NO_RETURN, KEPT,
 )
 
