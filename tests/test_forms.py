@@ -80,6 +80,13 @@ def test_by_hand_knows_the_answers_of_an_earlier_day(hand):
     assert judged(hand, 15, 8, round=1).fault == "old-numbers" and judged(hand, 24, 10, round=1).status == PASSED
 
 
+def test_by_hand_quotes_one_line_of_new_inputs_that_have_a_table():
+    task = by_hand("99.a", "t", ("p",), deal=lambda k: k, given=lambda d: f"k = {d}.\n    a table",
+                   right=lambda d: (d,), faults=[], hints=HINTS, good="good")
+    result = judged(task, 0, round=1)
+    assert "k = 1. Your answers" in words(result) and "a table" not in result.text()
+
+
 def test_by_hand_says_which_form_is_wanted(hand):
     assert "expected a number" in judged(hand, "fifteen", 8).text()
 

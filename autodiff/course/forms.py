@@ -140,7 +140,8 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
             table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
         first = agree.index(False)
         words = {n: show(a) for n, a in zip(names, attempt.answers)}
-        words |= {f"want_{n}": show(w) for n, w in zip(names, wants)} | {"first": names[first], "given": given(now)}
+        words |= {f"want_{n}": show(w) for n, w in zip(names, wants)}
+        words |= {"first": names[first], "given": given(now).split("\n")[0]}
         if any(all(map(same, attempt.answers, right(before))) for before in attempt.dealt[:-1]):
             return attempt.fault(old.id, (), table, **words)
         for fault in faults:
