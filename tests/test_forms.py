@@ -335,3 +335,15 @@ def test_an_endless_loop_is_ended():
             pass
 
     assert "it might never have ended" in words(judged(doubled(), endless))
+
+
+def test_lines_of_the_engine_do_not_count_and_those_called_from_it_do():
+    def many(op):
+        return [ad.gradcheck(op, np.ones(3)) for _ in range(20)]
+
+    def endless(x):
+        while True:
+            pass
+
+    assert judge.run(many, np.sin, lines=20_000).ended == "returned"
+    assert judge.run(many, endless, lines=20_000).ended == "lines"
