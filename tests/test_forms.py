@@ -256,6 +256,11 @@ def kink_op(x):
     return 2 * x if abs(x) < 10 else x
 
 
+class Undecided:
+    def __bool__(self):
+        raise ValueError("neither true nor false")
+
+
 @pytest.fixture
 def audit():
     faults = [fault("half", half_op), fault("scale", kink_op), fault("accepts-all"), fault("refuses-all")]
@@ -275,6 +280,7 @@ def test_tests_are_judged_by_what_they_accept(audit):
     result = judged(audit, lambda op: op(100.0) == 100)
     assert result.fault is None and "refuse `right_op`, which is right" in result.text()
     assert "expected True or False" in judged(audit, lambda op: "yes").text()
+    assert "expected True or False" in judged(audit, lambda op: Undecided()).text()
 
 
 def test_tests_may_get_a_fresh_thing_without_a_name():

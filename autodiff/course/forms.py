@@ -437,7 +437,7 @@ def tests(id: str, title: str, name: str, argument: str, *, right: Mapping[str, 
         value = result.value
         if value is not None and type(value).__name__ not in ("bool", "bool_"):
             # A report that is true or false, as gradcheck gives, is a verdict too.
-            if isinstance(value, (int, float, str, list, tuple, dict)) or _is_array(value):
+            if isinstance(value, (int, float, str, list, tuple, dict)) or _is_array(value) or not _has_truth(value):
                 shown = [f"`{name_of(answer)}({label})` returned {safe_repr(value)}; expected True or False.",
                          *printed(result)]
                 look = "Return True for a right one and False for a faulty one."
@@ -487,6 +487,13 @@ def tests(id: str, title: str, name: str, argument: str, *, right: Mapping[str, 
         return attempt.passed(table)
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good)
+
+
+def _has_truth(value) -> bool:
+    try:
+        return bool(value) in (True, False)
+    except Exception:
+        return False
 
 
 def nonzero(rng, low=1.5, high=5.0, step=0.5) -> float:
