@@ -157,6 +157,13 @@ def test_function_passes_names_and_shows():
     assert "(small) left [" in words(judged(doubled(did="left"), lambda x: x + 1))
 
 
+def test_function_tells_a_wrong_entry_from_a_wrong_form():
+    task = function("99.a", "t", "pair", "x", cases=lambda rng: [Case((4.0,))], right=lambda x: [x, 2 * x], faults=[],
+                    hints=HINTS, good="good", expects="a list of two numbers")
+    assert "Expected a list of two numbers" in words(judged(task, lambda x: {0: x, 1: 2 * x}))
+    assert "Expected a list" not in words(judged(task, lambda x: [x, None]))
+
+
 def test_function_names_a_fault_by_the_error_it_raises():
     assert judged(doubled(), lambda x: x @ np.ones(3)).fault == "wrong-shape"
     assert judged(doubled(), lambda x: x @ np.ones(4)).fault is None
