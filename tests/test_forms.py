@@ -287,7 +287,7 @@ def test_tests_are_judged_by_what_they_accept(audit):
     result = judged(audit, lambda op: op(100.0) == 100)
     assert result.fault is None and "refuse `right_op`, which is right" in result.text()
     assert "expected True or False" in judged(audit, lambda op: "yes").text()
-    assert "expected True or False" in judged(audit, lambda op: Undecided()).text()
+    assert "expected True or False" in words(judged(audit, lambda op: Undecided()))
 
 
 def test_tests_may_get_a_fresh_thing_without_a_name():
