@@ -6,7 +6,7 @@ a forward pass and count how often. Wrong answers as a learner would type them a
 
 from autodiff import GradStore, Var, contracts
 from autodiff.course.forms import NO_RETURN, Case, by_hand, function, nonzero, same
-from autodiff.course.judge import Fault, name_of, printed
+from autodiff.course.judge import EARLY_RETURN, Fault, name_of, printed
 from autodiff.course.result import show_number
 
 # The life-cycles, and the functions that make losses
@@ -114,8 +114,8 @@ def _still_retained(c, x, trunk, heads):
 
 _ANOTHER_WAY = Fault(
     "another-way", "the life-cycle `c` was not asked for a backward pass",
-    "`c.backward` was never called. `loss.backward()` is the engine's own backward: it returns a store, and `c` does "
-    "not hear of it. Here the question is what `c` does.",
+    "`c.backward` was never called. The gradients came from somewhere else: from `loss.backward()`, which is the "
+    "engine's own and tells `c` nothing, or from another life-cycle. Here the question is what `c` does.",
     "the call of backward. It should be `c.backward(loss)`, and the reading `c.grad(x)`.")
 _STORE_RETURNED = Fault(
     "store-returned", "what `c.backward` returns is taken for the gradient",
@@ -128,7 +128,12 @@ _DOT_GRAD = Fault(
     "the gradients, and shows that of x as `c.grad(x)`.",
     "the line shown.",
     (lambda c, x, *rest: x.grad, lambda c, x, *rest: c.grad(x.grad)))
-_SHARED = (_DOT_GRAD, _STORE_RETURNED, _ANOTHER_WAY, NO_RETURN)
+_ZERO_GRAD = Fault(
+    "zero-grad", "a life-cycle has no `zero_grad`",
+    "In PyTorch the clear is called `zero_grad()`, and it is a method of the optimiser. Here it is `c.clear()`.",
+    "the line shown.",
+    (lambda c, x, *rest: c.zero_grad(), lambda c, x, *rest: x.zero_grad()))
+_SHARED = (_DOT_GRAD, _ZERO_GRAD, _STORE_RETURNED, _ANOTHER_WAY, NO_RETURN)
 
 # 05.a: three programs by hand.
 
@@ -226,6 +231,17 @@ _FAULTS_A = (
           "pass.",
           "what happens after the zeros have been set.",
           (lambda d: _a(d, separate="ls0", reused="any", reused_sum="any"),)),
+    Fault("second-ignored", "the refused pass is taken to be skipped in silence",
+          "For `reused` you have the first gradient in PyTorch, as if the second call did nothing. It does not pass "
+          "over the trouble: it stops the program, because a result without the second loss would be wrong.",
+          "what a call does that cannot do its work.",
+          (lambda d: _a(d, reused="lfl", reused_sum="any"),)),
+    Fault("order-mixed", "the answers are there, in another order of the systems",
+          "Your three answers for `separate` are the right ones, and they stand in the wrong places. The order is "
+          "candle, PyTorch, reset.",
+          "the comment in the cell: which place belongs to which system.",
+          (lambda d: _a(d, separate="sll", reused="any", reused_sum="any"),
+           lambda d: _a(d, separate="lls", reused="any", reused_sum="any"))),
     Fault("sum-slope", "x + x is differentiated like x * x",
           "Your answers for `reused_sum` have the slope 2x, that of x * x. In h = x + x each of the two edges has the "
           "slope 1, so the slope of h is 2, whatever x is.",
@@ -300,6 +316,46 @@ def _zero(value):
     return 0.0 if value is None else value
 
 
+def _for_pytorch(c, x, losses):
+    found = []
+    for loss in losses:
+        if isinstance(c, contracts.pytorch):
+            c.clear()
+        c.backward(loss())
+        found.append(c.grad(x))
+    return found
+
+
+def _together(c, x, losses):
+    c.clear()
+    c.backward(sum(loss() for loss in losses))
+    return c.grad(x)
+
+
+def _last(c, x, losses):
+    for loss in losses:
+        c.backward(loss())
+    return c.grad(x)
+
+
+def _retained(c, x, losses):
+    return [c.backward(loss(), retain_graph=True) for loss in losses]
+
+
+def _loss_read(clear):
+    def wrong(c, x, losses):
+        found = []
+        for loss in losses:
+            if clear:
+                c.clear()
+            root = loss()
+            c.backward(root)
+            found.append(c.grad(root))
+        return found
+
+    return wrong
+
+
 _NONE_AS_NUMBER = Fault(
     "none-as-number", "None is used as a number",
     "A loss that does not contain x leaves no gradient on it: `c.grad(x)` is None. None has no value to take out.",
@@ -355,12 +411,33 @@ _FAULTS_B = (
           (lambda c, x, losses: [g for g in _each_alone(c, x, losses) if g is not None],
            lambda c, x, losses: [g for g in _program("backward", "read")(c, x, losses) if g is not None])),
     _NONE_AS_NUMBER,
+    Fault("reset-not-cleared", "the clear is made for PyTorch only",
+          "Your numbers are right for candle and PyTorch. reset does set nodes to zero by itself, but only those that "
+          "the pass *reaches*. loss_3 has no x, so x keeps the number that loss_2 has left there, and you read it.",
+          "the `if` around the clear. Does it need to be there?",
+          (_for_pytorch,)),
+    Fault("all-together", "there is one number for all losses together",
+          "You added the losses, or let their gradients add up, and returned one number. Asked for is a list: what "
+          "each loss *alone* gives to x.",
+          "how often `c.grad(x)` is read. It should be read once for each loss.",
+          (_together, _last)),
+    Fault("retain-unknown", "a graph is retained that nobody uses again",
+          "`retain_graph` is known to PyTorch alone; candle and reset refuse the word. And no system needs it here: "
+          "each call of `loss()` makes a new graph. To keep *gradients* from adding up, or from getting lost, it does "
+          "nothing at all.",
+          "how many passes go over one and the same graph.",
+          (_retained,)),
+    Fault("asked-the-loss", "the gradient of the loss is read, not that of x",
+          "You asked `c` for the gradient of the loss itself. candle and PyTorch do not keep it, and reset shows 1: "
+          "the loss grows as fast as the loss.",
+          "what you give to `c.grad`.",
+          (_loss_read(True), _loss_read(False))),
     Fault("not-called", "a loss is a function, and was not called",
           "You gave `c.backward` the function itself. The forward pass has not run, so there is no graph. Calling the "
           "function runs it and gives the loss.",
           "the brackets in `loss()`.",
           (lambda c, x, losses: [c.backward(loss) for loss in losses],)),
-    *_SHARED,
+    EARLY_RETURN, *_SHARED,
 )
 
 # 05.c and 05.d: one forward pass, and several heads on it.
@@ -466,11 +543,16 @@ _FAULTS_C = (
           "for as long as somebody holds h or a loss.",
           "which pass is the last one to need the graph."),
     _FORWARD_AGAIN,
+    Fault("retain-grad", "`retain_grad` is not `retain_graph`",
+          "PyTorch has both words. `retain_grad` is about one interior *gradient*: keep it, where it would not be "
+          "kept. `retain_graph` is about the *graph* and its saved values. backward knows the second one only.",
+          "the two questions of this exercise: which one do you want to answer with yes?",
+          (lambda c, x, trunk, heads: c.backward(heads[0](trunk()), retain_grad=True),)),
     Fault("through-x", "backward is called on the trunk, not on a head",
           "Your numbers are the slopes of h itself, without the weight of the head. The loss of a head is `head(h)`.",
           "what you give to `c.backward`.",
           (lambda c, x, trunk, heads: [_slope_of_trunk(c, x, trunk)] * len(heads),)),
-    *_SHARED,
+    EARLY_RETURN, *_SHARED,
 )
 
 
@@ -568,7 +650,7 @@ _FAULTS_D = (
           "in PyTorch and reset.",
           "your last lines, from the call of backward on.",
           (_summed(read=lambda c, x: None),)),
-    _FORWARD_AGAIN, _DOT_GRAD, _ANOTHER_WAY,
+    EARLY_RETURN, _FORWARD_AGAIN, _DOT_GRAD, _ZERO_GRAD, _ANOTHER_WAY,
 )
 
 TASKS = (

@@ -6,7 +6,7 @@ wrong_answers/06.txt.
 
 import numpy as np
 
-from autodiff import Tensor, Var, sorted_nodes
+from autodiff import GradStore, Tensor, Var, sorted_nodes
 from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, Case, as_array, by_hand, function, nonzero, same
 from autodiff.course.judge import EARLY_RETURN, Fault, name_of
 from autodiff.course.result import show_number
@@ -56,7 +56,29 @@ def _how_a(deal):
             "the first row as often as v1 says, plus the second row as often as v2 says")
 
 
+def _x2_lost(x):
+    return np.array([[x[1], x[0]], [2 * x[0], 0.0]])
+
+
 _FAULTS_A = (
+    Fault("rows-swapped", "the rows stand in the wrong order",
+          "Your first row has the slopes of x1**2 + x2, and your second those of x1 * x2. The rows follow the outputs: "
+          "y1 first.",
+          "which output is the first one.",
+          (_a(lambda x: _jacobian(x)[::-1]), lambda d: (_jacobian(d[0])[::-1], d[1] @ _jacobian(d[0])[::-1]))),
+    Fault("flat-table", "the table is one long row",
+          "Your four slopes stand in one list. J has two rows, one for each output, and each row is a list of its own.",
+          "the brackets: [[..., ...], [..., ...]].",
+          (lambda d: (_jacobian(d[0]).ravel(), None),)),
+    Fault("x2-lost", "x2 is left out of the second output",
+          "In the second row your slope in x2 is 0. But x2 is added in y2 = x1**2 + x2, so y2 grows as fast as x2.",
+          "the last entry of the table.",
+          (_a(_x2_lost),)),
+    Fault("one-number", "the answer is one number, not one for each input",
+          "Your table is right, and {answer} is the sum over both inputs. What arrives at x1 and what arrives at x2 "
+          "stay apart: they are the slopes of two different things to move.",
+          "over what you add: down each column, and no further.",
+          (_a(answer=lambda J, v, y: (v @ J).sum()), _a(answer=lambda J, v, y: v @ y))),
     Fault("table-transposed", "the table lies on its side",
           "Your J is {J}. Its first row has the two slopes in x1. A row of a Jacobian belongs to one *output*: what "
           "each input does to y1. A column belongs to one input.",
@@ -159,7 +181,8 @@ _FAULTS_B = (
           "{got} is J @ v: each row of the Jacobian with v. A cotangent has one entry for each *output*, so it is a "
           "weight for rows: v @ J. Here both products can be computed, because there are as many outputs as inputs, "
           "and nothing warns you.",
-          "the order of the product; or, if you wrote it out, which entry of v goes with x[0] in the first number.",
+          "the order of the product, and whether the rows of your J belong to the outputs; or, if you wrote it out, "
+          "the entry of v that goes with 2 * x1.",
           (_table(_jacobian, lambda v, J: J @ v),)),
     Fault("ones-assumed", "v is not used: both outputs count once",
           "Whatever v is, your function returns the sum of the two rows of the Jacobian. That is the answer to "
@@ -199,6 +222,15 @@ _FAULTS_B = (
           "With v = (0, 1) the second number should be 1, and yours is x2. y2 grows as fast as x2 itself.",
           "the rule of the sum.",
           (_table(_x2_kept),)),
+    Fault("x2-lost", "x2 is left out of the second output",
+          "With v = (0, 1) the second number should be 1, and yours is 0. x2 is added in the second output, which "
+          "grows as fast as x2.",
+          "the slope of x1**2 + x2 in x2.",
+          (_table(_x2_lost),)),
+    Fault("one-number", "there is one number, not one for each input",
+          "{got} is the sum over both inputs. What arrives at x1 and what arrives at x2 stay apart.",
+          "over what you add: the outputs, not the inputs.",
+          (_table(_jacobian, lambda v, J: (v @ J).sum()),)),
     Fault("values-weighted", "the values are weighted, not the slopes",
           "{got} is made of the *values* of the outputs. A cotangent is a weight for slopes.",
           "the numbers that v is multiplied with.",
@@ -233,18 +265,22 @@ def _cases_c(rng):
 def _observed(value):
     """What a returned value shows: its numbers, and the gradient of x that a backward pass from it gives."""
     gradient = None
+    if isinstance(value, GradStore):
+        value = "a whole store"
+    if isinstance(value, (list, tuple)):
+        value = [v.data if isinstance(v, Tensor) else v for v in value]
     if isinstance(value, Tensor):
         try:
             store = value.backward()
-            reached = [t for t in sorted_nodes(value) if t.is_variable]
-            gradient = store[reached[0]].data if reached else None
+            gradient = next((store[t].data for t in sorted_nodes(value) if t.is_variable and t.name == "x"), None)
         except Exception:
             gradient = None
         value = value.data
     numbers = as_array(value)
-    # One number may come in any shape with one entry.
-    return {"value": value if numbers is None else numbers if numbers.size != 1 else float(numbers.reshape(())),
-            "gradient of x": gradient}
+    if numbers is not None:
+        # One number may come in any shape with one entry.
+        value = numbers if numbers.size != 1 else float(numbers.reshape(()))
+    return {"value": value, "gradient of x": gradient}
 
 
 def _right_c(x, v):
@@ -264,11 +300,20 @@ _FAULTS_C = (
           "v = (1, 0): your number should be x1 * x2.",
           (lambda x, v: (_f(x) * v[::-1]).sum(),)),
     Fault("two-numbers", "there are two numbers, not one",
-          "You return an array with two entries, each output times its weight. The gradient happens to be right, "
-          "because `backward` without a cotangent begins with ones, and so means the sum. Elsewhere, as in PyTorch, it "
-          "is an error. Asked for is one number.",
-          "what makes one number of the entries of an array.",
-          (lambda x, v: _f(x) * v,)),
+          "You return two entries, each output times its weight. Asked for is one number. (An array with two entries "
+          "has the right gradient here, because `backward` without a cotangent begins with ones, and so means the sum. "
+          "Elsewhere, as in PyTorch, it is an error.)",
+          "what makes one number of two.",
+          (lambda x, v: _f(x) * v, lambda x, v: [v[0] * _f(x)[0], v[1] * _f(x)[1]])),
+    Fault("outputs-returned", "the outputs are returned as they are",
+          "You return f(x). It has two entries, and v is not in it. Asked for is one number, in which each output "
+          "counts as much as v says.",
+          "where v appears in your function.",
+          (lambda x, v: _f(x), lambda x, v: [_f(x)[0], _f(x)[1]])),
+    Fault("added-to-outputs", "v is added, not multiplied",
+          "A number that is added shifts the outputs, and leaves their slopes as they are. A weight multiplies.",
+          "what stands between f(x) and v.",
+          (lambda x, v: (_f(x) + v).sum(), lambda x, v: _f(x) + v)),
     Fault("averaged", "the weighted outputs are averaged",
           "Your number and its gradient are half of the right ones: a mean divides by the number of entries.",
           "the operation that makes one number of two.",
@@ -279,11 +324,16 @@ _FAULTS_C = (
           "the lines in which a plain number is made of a Tensor. Compute with x itself.",
           (lambda x, v: float(v @ _f(x.data)), lambda x, v: float((_f(x) * v).sum()),
            lambda x, v: float(_f(x)[0]), lambda x, v: np.asarray(_f(x)), lambda x, v: np.array(_f(x)))),
+    Fault("half-cut", "only one of the outputs has a history",
+          "Your value is right, and your gradient is that of one output alone. The other one was made a plain number "
+          "on the way, with `.data`, `.item()` or from x.data.",
+          "the term of your sum in which the history ends.",
+          (lambda x, v: v[0] * _f(x)[0] + v[1] * _f(x.data)[1], lambda x, v: v[0] * _f(x.data)[0] + v[1] * _f(x)[1])),
     Fault("answer-returned", "the answer itself is returned, not the number it belongs to",
           "{got}: these are the entries of v @ J. Asked for is the number whose gradient they are. You need no slope "
           "to write it down; the engine finds the slopes.",
           "the table of lesson 05: for v = (2, 3) it names a number made of y1 and y2.",
-          (lambda x, v: _vjp(x.data, v),
+          (lambda x, v: _vjp(x.data, v), lambda x, v: _f(x).backward(v),
            lambda x, v: np.stack([v[0] * x[1] + 2 * v[1] * x[0], v[0] * x[0] + v[1]]),
            lambda x, v: v[0] * x[1] + 2 * v[1] * x[0] + v[0] * x[0] + v[1])),
     Fault("weights-on-inputs", "the weights are put on the inputs",
@@ -332,7 +382,7 @@ class _Pulled:
     """Makes a pullback anew for each call, and remembers them: the first goes to the learner's function."""
 
     def __init__(self, table):
-        self.table, self.made = table, []
+        self.table, self.made = np.asarray(table, float), []
 
     def __call__(self):
         self.made.append((Pullback(self.table), len(self.table)))
@@ -359,6 +409,16 @@ def _growing(pullback, outputs):
         v[i] = 1.0
         rows.append(pullback(v))
     return np.stack(rows)
+
+
+def _square(put):
+    def wrong(pullback, outputs):
+        table = np.zeros((outputs, outputs))
+        for i, unit in enumerate(np.eye(outputs)):
+            put(table, i, pullback(unit))
+        return table
+
+    return wrong
 
 
 def _wasteful(attempt, answer, runs):
@@ -403,6 +463,18 @@ _FAULTS_D = (
           "how to write \"the first output once, the others not at all\".",
           (lambda p, n: [p(i) for i in range(n)], lambda p, n: [p(1) for i in range(n)],
            lambda p, n: [p([1]) for i in range(n)])),
+    Fault("square", "the table is made square",
+          "You made a table with as many columns as rows. The number of inputs is another one here, and the rows that "
+          "come back do not fit. How many inputs there are, each row tells by its length.",
+          "the line in which the table is made. A list of rows needs no size in advance.",
+          (_square(lambda J, i, row: J.__setitem__(i, row)),
+           _square(lambda J, i, row: J.__setitem__((slice(None), i), row)))),
+    Fault("first-entry", "only the first entry of each row is kept",
+          "{got}: from each answer you took the entry of the first input. The pullback returns an array with one entry "
+          "for each input, and the whole array is a row. (`ad.vjp` of the lesson wraps it in a tuple; here it comes as "
+          "it is.)",
+          "the [0] behind the call.",
+          (lambda p, n: np.array([p(unit)[0] for unit in np.eye(n)]),)),
     Fault("flat", "the rows are put one behind the other",
           "Your numbers are right, and in the right order, but they stand in one long line. A Jacobian is a table: one "
           "row for each output.",

@@ -5,14 +5,14 @@ makes the calls, and reports the returned value and the stores after them. Wrong
 are in wrong_answers/07.txt.
 """
 
+import copy
 from dataclasses import replace
 
 import numpy as np
 
-from autodiff import Tensor, Var, sorted_nodes
+from autodiff import GradStore, Tensor, Var, sorted_nodes
 from autodiff.course.forms import Case, function, same
-from autodiff.course.judge import Fault, blank, name_of
-from autodiff.course.result import safe_repr
+from autodiff.course.judge import EARLY_RETURN, Fault, blank, name_of
 
 
 class Situation:
@@ -39,15 +39,21 @@ class _Maker:
         return (self.made[-1],)
 
 
-def _named(store):
-    """A store as {name: copy of the array}, or what was found in its place."""
+def _named(store, known=None):
+    """A store as {name: copy of the array}, or what was found in its place. `known`: the tensors there are."""
     if not isinstance(store, dict):
-        return store
-    return {key.name if isinstance(key, Tensor) else safe_repr(key, 20): _copied(g) for key, g in store.items()}
+        return "a GradStore" if isinstance(store, GradStore) else store
+    return {_name(key, known): _copied(g) for key, g in store.items()}
+
+
+def _name(key, known):
+    if isinstance(key, Tensor):
+        return key.name if known is None or key in known else f"a copy of {key.name}"
+    return f"'{key}'" if isinstance(key, str) else f"a {type(key).__name__}"
 
 
 def _copied(value):
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return value.copy() if isinstance(value, np.ndarray) else _named(value)
 
 
 def _played(*wrong):
@@ -106,6 +112,8 @@ def _play_a(f, store, tensors):
             report["dtype"] = str(g.dtype)
         if isinstance(g, np.ndarray) and t in store and store[t] is not g:
             report["in the store"] = "another array"
+        if isinstance(g, Tensor):
+            report["it is"] = "a Tensor"
     return report | {"store": _named(store)}
 
 
@@ -146,6 +154,18 @@ def _or_insert(store, t):
 def _always_zeros(store, t):
     store[t] = _zeros(t)
     return store[t]
+
+
+def _by_value(store, t):
+    for other in store:
+        if np.array_equal(other.data, t.data):
+            return store[other]
+    return _or_insert(store, t)
+
+
+def _whole_store(store, t):
+    _or_insert(store, t)
+    return store
 
 
 def _stored_or(store, t):
@@ -207,6 +227,31 @@ _FAULTS_A = (
           "...` changes nothing in the store.",
           "what you return: it should be `store[t]` itself.",
           _played(lambda store, t: _or_insert(store, t).copy())),
+    Fault("name-keys", "the key is the name or the number of the tensor, not the tensor",
+          "The key in your store is no Tensor. Two tensors may carry the same name, and who asks the store for x "
+          "itself finds nothing. A Tensor can be a key as it is.",
+          "what stands in the square brackets behind `store`.",
+          _played(*(lambda store, t, key=key: store.setdefault(key(t), _zeros(t))
+                    for key in (lambda t: t.name, lambda t: t.id, id)))),
+    Fault("by-value", "tensors with the same numbers are taken for one",
+          "x and z hold equal numbers, and your store has one entry for both. They are two nodes, with two gradients. "
+          "A store goes by identity, never by value.",
+          "how you find the entry of t: `t in store` asks for t itself.",
+          _played(_by_value)),
+    Fault("ones", "ones are stored, not zeros",
+          "Only the root of a pass begins with ones. Everything else begins with nothing: its gradient is the sum of "
+          "what will arrive.",
+          "the numbers that you store.",
+          _played(_setdefault(lambda t: np.ones(t.shape, t.dtype)), _setdefault(lambda t: np.ones(t.shape)))),
+    Fault("a-tensor", "a Tensor is stored, not an array",
+          "Your zeros are a Tensor. A Tensor never changes, so nothing can be added to it in place. This store holds "
+          "plain arrays.",
+          "what your function stores: `np.zeros(...)` as it is.",
+          _played(_setdefault(lambda t: Tensor(_zeros(t))))),
+    Fault("returned-store", "the whole store is returned",
+          "The store is right. Asked for is the gradient of t, one array of it.",
+          "the last line of your function.",
+          _played(_whole_store)),
     Fault("returns-none", "the function returns nothing",
           "The store is right, and the function returned None. Asked for is the gradient itself, so that something can "
           "be added to it.",
@@ -226,8 +271,9 @@ _FAULTS_A = (
 
 
 def _play_b(f, store, t, keep):
-    found = f(store, t, keep)
-    return {"returned": _copied(found), "store": _named(store)}
+    before = set(keep)
+    report = {"returned": _copied(f(store, t, keep)), "store": _named(store)}
+    return report if keep == before else report | {"keep is now": sorted(k.name for k in keep)}
 
 
 def _cases_b(rng):
@@ -287,6 +333,20 @@ def _not_kept(t, keep):
     return t not in keep
 
 
+def _keep_changed(store, t, keep):
+    g = _take(store, t, keep)
+    keep.discard(t)
+    return g
+
+
+def _others_removed(store, t, keep):
+    g = store.get(t)
+    for other in list(store):
+        if other not in keep:
+            del store[other]
+    return g
+
+
 def _unless_zeros(g):
     return g if g is not None and np.any(g) else None
 
@@ -305,6 +365,23 @@ _FAULTS_B = (
           "h is in keep, and after your call its gradient is gone. Who asked for it, with keep=[h], finds nothing.",
           "where `keep` appears in your function.",
           _played(lambda store, t, keep: store.pop(t, None))),
+    Fault("all-kept", "one node in keep keeps all of them",
+          "You ask whether `keep` has anything in it. Here u is in it, and h is not, so h should have been taken out.",
+          "the condition with `keep`: is it about t?",
+          _played(lambda store, t, keep: store.get(t) if keep else store.pop(t, None))),
+    Fault("kept-not-returned", "a node in `keep` gives None",
+          "h is in keep, and its gradient is still in the store, as it should be. But the pass needs it all the same, "
+          "to pass it on: keep says that it *stays*, not that it is left out.",
+          "what your function returns when t is in keep.",
+          _played(lambda store, t, keep: None if t in keep else store.pop(t, None))),
+    Fault("keep-changed", "the set `keep` is changed",
+          "Your function has removed h from `keep`. The set belongs to the caller, who may need it for the next pass.",
+          "the line that calls `keep.remove` or `keep.discard`.",
+          _played(_keep_changed)),
+    Fault("others-removed", "other entries are removed too",
+          "x lost its gradient, although the call was about h. The gradients of leaves are what the whole pass is for.",
+          "a loop over the store, or `store.clear()`.",
+          _played(_others_removed, lambda store, t, keep: _others_removed(store, t, ()))),
     Fault("upside-down", "what should stay is taken out, and the other way round",
           "You take out what is in keep, and leave what is not.",
           "the condition with `keep`: a `not` too many or too few.",
@@ -362,8 +439,8 @@ def _play_loop(f, root, g, x, z):
     store = {root: g}
     for node in sorted_nodes(root):
         if node.op is not None:
-            g = store.pop(node)
-            for t in node.op.inputs:
+            g = store.pop(node, None)
+            for t in node.op.inputs if g is not None else ():
                 f(store, t, g)
     return {"store": _named(store)}
 
@@ -392,6 +469,7 @@ def _cases_c(rng):
             case("g to x, then h to x", [("x", "g"), ("x", "h")]),
             case("g to x, g to z, then h to x", [("x", "g"), ("z", "g"), ("x", "h")]),
             Case(_Maker("store, t, share", _play_loop, loop), "the loop of lesson 06, at (x + z) + x"),
+            case("zeros to x, which is absent", [("x", "g")], {"g": np.zeros(2)}),
             case("None to x, which is absent", [("x", None)]),
             case("g to x, then None to x", [("x", "g"), ("x", None)])]
 
@@ -426,6 +504,12 @@ def _overwrite(store, t, share):
 def _double(store, t, share):
     store.setdefault(t, share)
     store[t] = store[t] + share
+
+
+def _share_changed(store, t, share):
+    if t in store:
+        share += store[t]
+    store[t] = share
 
 
 def _start_missing(store, t, share):
@@ -490,6 +574,44 @@ _FAULTS_C = (
           "The first share is stored as the starting number and then added again. A starting number must be 0.",
           "what is in the store when your `+` runs for the first time.",
           _played(*_guarded(_double))),
+    Fault("share-changed", "the share itself is changed",
+          "`share +=` writes into the array that you were handed. It belongs to the caller, and the other input of a "
+          "sum is handed the same one.",
+          "the line with `+=`, or `out=`. `store[t] + share` makes a new array.",
+          _played(*_guarded(_share_changed))),
+    Fault("multiplied", "shares are multiplied, not added",
+          "Where two shares arrive, your store has their product. Along one path factors are multiplied; where paths "
+          "meet, shares are added.",
+          "the operation between what is there and what arrives.",
+          _played(*_guarded(lambda store, t, share: store.__setitem__(t, store[t] * share if t in store else share)))),
+    Fault("list-of-shares", "the shares are collected, not added",
+          "Your entry is a list of shares. The store is to hold one array for each tensor: their sum.",
+          "what your function does with the second share.",
+          _played(*_guarded(lambda store, t, share: store.setdefault(t, []).append(share)))),
+    Fault("name-keys", "the key is the name or the number of the tensor, not the tensor",
+          "The key in your store is no Tensor. Two tensors may carry the same name, and who asks the store for x "
+          "itself finds nothing. A Tensor can be a key as it is.",
+          "what stands in the square brackets behind `store`.",
+          _played(*(wrong for key in (lambda t: t.name, lambda t: t.id, id)
+                    for wrong in _guarded(lambda store, t, share, key=key: _plain(store, key(t), share))))),
+    Fault("not-stored", "the store is as before",
+          "Your function made a new dict, or a new number, and the store it was handed has not changed. Nobody looks "
+          "at what `accumulate` returns.",
+          "the line that writes: it should write into `store`.",
+          _played(lambda store, t, share: None)),
+    Fault("zeros-dropped", "a share of zeros is left out",
+          "The share was [0, 0] and x was absent, and x is still absent after your call. Zeros say: reached, with "
+          "slope 0. Only None means that nothing has arrived.",
+          "the question that you ask about the share.",
+          _played(lambda store, t, share: _accumulate(store, t, None if share is None else _unless_zeros(share)))),
+    Fault("none-removes", "None takes away what was there",
+          "x had a gradient, then a rule sent None, and after that the entry is gone, or has zeros. None says that "
+          "*this* edge brings nothing. What other edges have brought stays.",
+          "what your function does when the share is None: nothing is to be done.",
+          _played(lambda store, t, share: store.pop(t, None) if share is None else _accumulate(store, t, share))),
+    Fault("array-truth", "an array is asked whether it is true", _ARRAY_TRUTH,
+          "the question `share is None`.",
+          _played(lambda store, t, share: _accumulate(store, t, share) if share else None)),
     Fault("no-start", "a share is added to an entry that is not there",
           "The first share for t finds nothing in the store, and `store[t]` raises a KeyError.",
           "what should happen when t is absent. Task a may help.",
@@ -513,8 +635,9 @@ _FAULTS_C = (
 def _play_d(f, first, second):
     stores = {"first": first, "second": second}
     before = {name: _named(store) for name, store in stores.items()}
+    known = {*first, *second}
     merged = f(first, second)
-    report = {"merged": _named(merged)}
+    report = {"merged": _named(merged, known)}
     for name, store in stores.items():
         if not same(_named(store), before[name]):
             report[f"{name} is now"] = _named(store)
@@ -591,6 +714,20 @@ def _short_cut(first, second):
     return first if not second else _merge(first, second)
 
 
+def _deep_copied(first, second):
+    merged = copy.deepcopy(first)
+    for t, g in second.items():
+        merged[t] = merged[t] + g if t in merged else g
+    return merged
+
+
+def _doubled(first, second):
+    merged = dict(first)
+    for t, g in second.items():
+        merged[t] = merged.get(t, g) + g
+    return merged
+
+
 _FAULTS_D = (
     Fault("overwritten", "where both have a gradient, only the second one is there",
           "x is in both stores, and in yours it has the gradient of the second alone. `update`, `|` and {{**first, "
@@ -621,6 +758,22 @@ _FAULTS_D = (
           "the dict into which you write. Make a new one, and mind its arrays too: `+` makes a new array, `+=` "
           "does not.",
           _played(_into_first, _into_first_in_place)),
+    Fault("second-changed", "the second store is changed",
+          "Your result has the right gradients, but it *is* the second store, with the first one added into it. Who "
+          "still holds the second store finds other gradients in it.",
+          "the dict into which you write. Make a new one.",
+          _played(lambda first, second: _into_first(second, first),
+                  lambda first, second: _into_first_in_place(second, first))),
+    Fault("keys-copied", "the tensors were copied",
+          "`copy.deepcopy` copies the keys as well, and a copy of x is another tensor than x. Your result has one "
+          "entry for x and one for its copy.",
+          "the way the dict is copied: `dict(first)` keeps the keys as they are.",
+          _played(_deep_copied)),
+    Fault("doubled", "what only the second store has is counted twice",
+          "b is in the second store alone, and you have twice its gradient. Where nothing is there yet, you begin with "
+          "the gradient itself, and then add it.",
+          "the default in `.get(t, ...)`, or a `setdefault` before the `+`.",
+          _played(_doubled)),
     Fault("arrays-changed", "the arrays of the first store are changed",
           "You made a new dict, but its arrays are still those of the first store: copying a dict does not copy what "
           "is in it. `+=` then writes into them, and the first store changes too. With one store given twice, it is "
@@ -657,6 +810,7 @@ _FAULTS_D = (
           "the last line of your function. Note that `dict.update` returns None.",
           _played(lambda first, second: None, _silent(_into_first),
                   lambda first, second: first.update(second))),
+    EARLY_RETURN,
 )
 
 TASKS = (
