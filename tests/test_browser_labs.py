@@ -88,18 +88,18 @@ def rows(lab):
 
 def test_ties_moves_an_entry_over_its_tie(notebook, picture):
     lab = shown(notebook, "ties")
-    expect(lead(lab)).to_contain_text("there is a tie: the slope along x[1], x[2]")
+    expect(lead(lab)).to_contain_text("there is a kink: the slope along x[1], x[2]")
     assert rows(lab)["each"] == ["[0, 1, 1]", "NOT VALID", "shares sum to 2 instead of 1"]
     expect(lab.get_by_role("img", name=re.compile("form a segment with corners"))).to_be_visible()
     slider = lab.get_by_role("slider", name="Value of x[1]")
     expect(slider).to_have_attribute("aria-valuetext", "3")
     slider.focus()
     notebook.keyboard.press("ArrowRight")
-    expect(lead(lab)).to_contain_text("there is no tie")
+    expect(lead(lab)).to_contain_text("there is no kink")
     assert rows(lab)["each"] == ["[0, 1, 0]", "valid", "the only slope there is"]
     assert slider.get_attribute("aria-valuetext") != "3"
     notebook.keyboard.press("ArrowLeft")
-    expect(lead(lab)).to_contain_text("there is a tie")
+    expect(lead(lab)).to_contain_text("there is a kink")
     lab.get_by_role("radio", name="x[0]").check()
     expect(lab.get_by_role("slider", name="Value of x[0]")).to_have_attribute("aria-valuetext", "1")
     lab.get_by_role("radio", name="x[1]").check()

@@ -633,7 +633,7 @@ def test_a_failing_function_keeps_the_last_result():
 def test_the_curve_has_a_gap_where_the_function_has_no_value():
     lab = labs.ties(lambda x: np.histogram(x) if x.data.min() < 0 else x.max(), [0.5, 1.0])
     assert lab._height(lab._at(lab.values), 0, -1.0) != lab._height(lab._at(lab.values), 0, -1.0)
-    assert "there is no tie" in lab.text and "<svg" in lab.svg()
+    assert "there is no kink" in lab.text and "<svg" in lab.svg()
 
 
 def test_what_the_front_end_sends_is_checked():

@@ -349,10 +349,10 @@ class TiesLab(Lab):
                           zip(input_names(self.f, len(self.shapes)), _split(x, self.shapes)))  # fmt: skip
         wrong = [a.convention for a in self.result.answers if not a.valid]
         if not self.result.tied:
-            return f"At {parts} there is no tie: all slopes nearby are the same."
+            return f"At {parts} there is no kink: all slopes nearby are the same."
         which = ", ".join(self.entries[i] for i in self.result.open[:6]) + (", …" if len(self.result.open) > 6 else "")
         said = f"No subgradient: {', '.join(wrong)}." if wrong else "Every convention gives a subgradient."
-        return f"At {parts} there is a tie: the slope along {which} depends on the side. {said}"
+        return f"At {parts} there is a kink: the slope along {which} depends on the side. {said}"
 
     def _blocks(self):
         made, names = self.result, input_names(self.f, len(self.shapes))
