@@ -7,7 +7,8 @@
 A master is an exercise with its answers, solutions/NN_name.ipynb. Answers stand between ``### BEGIN SOLUTION`` and
 ``### END SOLUTION``, in prose inside HTML comments, so that readers of the master do not see the markers. Cells tagged
 "master" are left out. nbgrader's preprocessors take the answers and the outputs away. The stub in their place is
-``raise NotImplementedError`` inside a function, and ``name = ...`` for each name that a top-level answer assigns.
+``raise NotImplementedError`` inside a function, and ``name = ...`` for each name that a top-level answer assigns, or
+defines as a function or class that the rest of the cell uses.
 """
 
 import argparse
@@ -33,13 +34,29 @@ def stub_for(source: str) -> str:
 
     >>> stub_for("### BEGIN SOLUTION\\na = 1\\nb, c = 2, 3\\n### END SOLUTION")
     'a = ...\\nb = ...\\nc = ...'
+    >>> stub_for("### BEGIN SOLUTION\\nclass A:\\n    n = 1\\n### END SOLUTION\\ncheck('00.a', A)")
+    'A = ...'
     """
     region = _REGION.search(source)
     if region is None or region["indent"]:
         return FUNCTION_STUB
-    names = dict.fromkeys(node.id for node in ast.walk(ast.parse(region["answer"]))
-                          if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return "\n".join(f"{name} = ..." for name in names)
+    used = {node.id for node in ast.walk(ast.parse(source[region.end():])) if isinstance(node, ast.Name)}
+    return "\n".join(f"{name} = ..." for name in _assigned(ast.parse(region["answer"]), used))
+
+
+def _assigned(tree, used) -> dict:
+    """The names that an answer assigns at its top level, with the functions and classes that are used below it."""
+    names, waiting = {}, [tree]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if node.name in used:
+                names[node.name] = None
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names[node.id] = None
+        waiting.extend(ast.iter_child_nodes(node))
+    return names
 
 
 def answer_of(source: str) -> re.Match | None:
