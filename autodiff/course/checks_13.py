@@ -1,0 +1,917 @@
+"""Checks of exercise 13, checkpoint: counts by hand, the recomputation, a measurement, and a report of what it cost.
+
+The recomputation is judged by counting: how often the step ran, and how many of its results were alive at once. That is
+the same on every machine. Wrong answers as a learner would type them, each with the fault it must be given, are in
+wrong_answers/13.txt.
+"""
+
+import math
+import sys
+import time
+import tracemalloc
+import weakref
+
+import numpy as np
+
+import autodiff as ad
+import autodiff.checkpoint  # noqa: F401  (its file name is looked for among the callers of a step)
+from autodiff.course.forms import NO_RETURN, as_array, by_hand, nonzero, same, show
+from autodiff.course.judge import (
+    EARLY_RETURN,
+    Fault,
+    Task,
+    blank,
+    function_or_reason,
+    name_of,
+    printed,
+    run,
+    stopped,
+)
+from autodiff.course.result import Table, as_number, close, safe_repr, show_number
+from autodiff.graph import Node
+from autodiff.labs.checkpointing import segment_lengths
+
+# 13.a: counts by hand.
+
+_A = ("held_all", "runs_from_start", "held_segments", "runs_segments", "best")
+
+# (steps, segments, results of one step); one number of segments holds the fewest, and no two mistakes give one row.
+_DEALS_A = ((48, 6, 3), (64, 8, 4), (75, 5, 3), (36, 6, 4), (80, 8, 5), (60, 6, 4), (45, 9, 5), (96, 8, 3))
+
+
+def _held(s, n, values):
+    return s + values * math.ceil(n / s)
+
+
+def _best(n, values):
+    return min(range(1, n + 1), key=lambda s: _held(s, n, values))
+
+
+def _right_a(deal):
+    n, s, v = deal
+    return v * n, n * (n + 1) // 2, _held(s, n, v), 2 * n, _best(n, v)
+
+
+def _given_a(deal):
+    n, s, v = deal
+    return f"{n} steps, {v} results in each step, and {s} segments of {n // s} steps."
+
+
+def _how_a(deal):
+    n, s, v = deal
+    return (f"every one of the {n} steps leaves {v} results",
+            "to go back through step k, k steps are run: 1 + 2 + ... + n",
+            f"one checkpoint for each of the {s} segments, and all results of *one* segment",
+            "once forward, once again", "try s = 1, 2, 3, ...: s + results * steps / s, rounded up")
+
+
+def _row(**numbers):
+    return tuple(numbers.get(name) for name in _A)
+
+
+_FAULTS_A = (
+    Fault("one-result", "each step is counted as one result",
+          "Your held_all is the number of steps. But every op of a step makes a result of its own, and the backward "
+          "pass needs all of them.",
+          "the number of results of one step in the line that `given` prints.",
+          (lambda d: _row(held_all=d[0]), lambda d: _row(held_segments=d[1] + d[0] // d[1]))),
+    Fault("last-step-free", "the step itself is not counted when it is recorded",
+          "Your runs_from_start is 0 + 1 + ... + (n - 1). That is what it takes to *get* to each step. Then the step "
+          "itself is run once more, recorded.",
+          "the last step alone: how many steps are run to go back through it?",
+          (lambda d: _row(runs_from_start=d[0] * (d[0] - 1) // 2),)),
+    Fault("square", "every step is taken to be as far away as the last one",
+          "Your runs_from_start is n * n. For the first step only one step is run, for the last one n. On average it "
+          "is about half of n.",
+          "1 + 2 + ... + n, for a small n by hand.",
+          (lambda d: _row(runs_from_start=d[0] ** 2),)),
+    Fault("whole-graph", "all results are counted, although there are segments",
+          "Your held_segments contains the results of all steps. While one segment is worked on, the others are "
+          "nothing but their checkpoints.",
+          "what is dropped when the backward pass leaves a segment.",
+          (lambda d: _row(held_segments=d[2] * d[0]), lambda d: _row(held_segments=d[1] + d[2] * d[0]),
+           lambda d: _row(held_segments=d[1] + d[0]))),
+    Fault("h0-free", "h0 is not counted as a checkpoint",
+          "Your held_segments is one too small. The first segment starts at h0, and h0 is held as well. (Lesson 15 "
+          "counts it, and so does this task.)",
+          "the checkpoints, one for each segment, the first one too.",
+          (lambda d: _row(held_segments=_held(d[1], d[0], d[2]) - 1),)),
+    Fault("checkpoints-free", "the checkpoints are not counted",
+          "Your held_segments has the results of one segment only. The values at which the segments start are held "
+          "too: without them no segment could be run again.",
+          "what the forward pass keeps.",
+          (lambda d: _row(held_segments=d[2] * d[0] // d[1]),)),
+    Fault("segment-missing", "only the checkpoints are counted",
+          "Your held_segments is the number of segments. That is true after the forward pass. But the peak comes "
+          "later, when one segment has been run again, recorded.",
+          "the moment at which the most is held.",
+          (lambda d: _row(held_segments=d[1]),)),
+    Fault("checkpoints-times", "each checkpoint is counted like a whole step",
+          "Your held_segments takes several results for each checkpoint. A checkpoint is one value, the h at which its "
+          "segment starts.",
+          "what is needed to run a segment again.",
+          (lambda d: _row(held_segments=d[2] * d[1] + d[2] * d[0] // d[1]),)),
+    Fault("not-again", "the second run of the steps is not counted",
+          "Your runs_segments is n. Each step is run once in the forward pass, and once again when its segment is "
+          "recorded.",
+          "the two loops: which of them calls the step?",
+          (lambda d: _row(runs_segments=d[0]),)),
+    Fault("results-for-steps", "results are counted where steps are asked for",
+          "Your runs_segments has the number of results of a step in it. A step is run as a whole: one run, however "
+          "many results it makes.",
+          "what a run is: one call of the step.",
+          (lambda d: _row(runs_segments=d[2] * d[0]),)),
+    Fault("again-each", "every segment is taken to run all steps",
+          "Your runs_segments grows with the number of segments. A segment begins at its checkpoint and ends at the "
+          "next one; it does not run the steps of the others.",
+          "the steps of one segment, and then of all of them together.",
+          (lambda d: _row(runs_segments=d[0] + d[1] * d[0]), lambda d: _row(runs_segments=d[0] * d[1]))),
+    Fault("sqrt-of-steps", "the square root is taken of the steps alone",
+          "Your best is near the square root of n. With several results in each step a segment is dearer than its "
+          "length says. s + results * n / s is least where both terms are equal.",
+          "the two terms at your number of segments: are they equal?",
+          (lambda d: _row(best=round(d[0] ** 0.5)), lambda d: _row(best=math.floor(d[0] ** 0.5)),
+           lambda d: _row(best=math.ceil(d[0] ** 0.5)))),
+)
+
+_TASK_A = by_hand(
+    "13.a", "count before you run", _A, deal=lambda k: _DEALS_A[k % len(_DEALS_A)], given=_given_a, right=_right_a,
+    faults=_FAULTS_A, how=_how_a, hints=(
+        "Two things are counted here, and they are different: how many values are *held* at the worst moment, and how "
+        "often a step is *run* in all.",
+        "The worst moment with segments is when the graph of one segment is complete:\n\n"
+        "    held    *---------*---------*---------*=========   the last segment, recorded\n"
+        "            checkpoints               its results\n\n"
+        "One value for each star, and all results of the steps marked with =.",
+        "    held_all         results of a step * steps\n"
+        "    runs_from_start  1 + 2 + ... + n\n"
+        "    held_segments    ... + results of a step * steps of one segment\n"
+        "    runs_segments    steps forward + ...\n"
+        "    best             the s for which held_segments is least. Where are its two terms equal?"),
+    good="Memory falls to about twice a square root. Time grows by one more forward pass, and no more.")
+
+# Counting: a step that knows how often it ran, and how many of its results are alive.
+
+
+class _Counted:
+    """A step that counts its calls and the values of its results that are alive, recorded or not."""
+
+    def __init__(self, step):
+        self.step, self.calls, self.alive, self.most = step, 0, 0, 0
+        self.after = []  # the values alive after each call
+        self.starts = []  # the calls that begin a recorded segment: their h is a Var
+        self.recorded = 0  # the calls whose result has a history
+        self.library = False
+        self._seen: set[int] = set()
+
+    def __call__(self, h, w):
+        self.calls += 1
+        self.library = self.library or _called_from(_CHECKPOINT)
+        if isinstance(h, ad.Var):
+            self.starts.append(self.calls)
+        result = self.step(h, w)
+        self.recorded += isinstance(result, Node) and result.tracked
+        self._see(result)
+        self.after.append(self.alive)
+        return result
+
+    def _see(self, result):
+        todo = [result]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, np.ndarray):
+                self._add(_owner(node))
+            if not isinstance(node, Node) or node.is_variable:
+                continue
+            own = _owner(node._array)
+            if id(own) in self._seen:
+                continue
+            if node is result or node._rule is not None and not _same_memory(own, node._values):
+                self._add(own)
+            todo.extend(node._inputs)
+
+    def _add(self, array):
+        if id(array) not in self._seen:
+            self._seen.add(id(array))
+            self.alive += 1
+            self.most = max(self.most, self.alive)
+            weakref.finalize(array, self._gone, id(array)).atexit = False
+
+    def _gone(self, key):
+        self._seen.discard(key)
+        self.alive -= 1
+
+
+_CHECKPOINT = sys.modules["autodiff.checkpoint"].__file__
+
+
+def _called_from(filename) -> bool:
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _owner(array):
+    """The array that holds the memory of a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _same_memory(array, values) -> bool:
+    """A broadcast or an alias has no memory of its own."""
+    return any(isinstance(v, np.ndarray) and np.may_share_memory(array, v) for v in values)
+
+
+# 13.b: recompute instead of store.
+
+_STEPS = {
+    "sin(w * h)": lambda h, w: np.sin(w * h),
+    "h + 0.1 * sin(w * h)": lambda h, w: h + 0.1 * np.sin(w * h),
+    "h + 0.1 * sin(w * tanh(h))": lambda h, w: h + 0.1 * np.sin(w * np.tanh(h)),
+    "tanh(w * h) - 0.1 * h": lambda h, w: np.tanh(w * h) - 0.1 * h,
+}
+
+
+def _values(step) -> int:
+    """How many results one recorded step makes."""
+    counted = _Counted(step)
+    kept = counted(ad.Var(0.5), ad.Var(1.02))
+    return counted.most if kept is not None else 0
+
+
+def _cases_b(rng):
+    """(name of the step, h0, w, n, segments)."""
+    def some():
+        return np.array(0.25 * nonzero(rng))
+
+    names = list(_STEPS)
+    length, segments = rng.randrange(4, 8), rng.randrange(5, 9)
+    uneven = length * segments + rng.randrange(1, segments)
+    return [(names[0], np.array(0.5), np.array(1.02), 64, 8),
+            (names[2], some(), some(), uneven, segments),
+            (names[1], np.array([float(some()) for _ in range(4)]), some(), 30, 5),
+            (rng.choice(names), some(), some(), 5, 1),
+            (names[3], some(), some(), 6, 6)]
+
+
+def _forward(step, h, w, n):
+    for _ in range(n):
+        h = step(h, w)
+    return h
+
+
+def _full(name, h0, w, n, segments):
+    """Both gradients from the whole graph."""
+    h0, w = ad.Var(h0), ad.Var(w)
+    grads = _forward(_STEPS[name], h0, w, n).backward()
+    return grads[h0].data, grads[w].data
+
+
+def _back(name, h0, w, n, segments, lengths=None, start="own", seed="chain", first_to_last=False, join="add",
+          leaf=ad.Var):
+    """Both gradients from segments, with one thing done otherwise."""
+    step, w = _STEPS[name], ad.Var(w)
+    mixed, lengths = lengths == "mixed", segment_lengths(n, segments) if lengths in (None, "mixed") else lengths
+    starts, h = [], ad.Tensor(h0)
+    with ad.no_grad():
+        for part in lengths:
+            starts.append(h)
+            h = _forward(step, h, w, part)
+    if start == "late":
+        starts = [*starts[1:], h]
+    elif start == "h0":
+        starts = [starts[0]] * len(starts)
+    jobs = list(zip(starts, lengths[::-1] if mixed else lengths))
+    g, total = None, 0.0
+    for at, part in jobs if first_to_last else jobs[::-1]:
+        h = leaf(at.data)
+        end = _forward(step, h, w, part)
+        grads = end.backward(g if seed == "chain" else None)
+        share = grads[w].data
+        if seed in ("h0 only", "scaled") and g is not None:
+            share = share * g.data if seed == "scaled" else share
+            g = ad.Tensor(g.data * grads[h].data)
+        else:
+            g = grads[h]
+        total = share + total if join == "add" else share
+        if join == "first":
+            break
+    return g.data, np.asarray(total)
+
+
+def _judge_b(attempt):
+    segmented, = attempt.answers
+    reason = function_or_reason(attempt, segmented, "step, h0, w, n, segments")
+    if reason is not None:
+        return reason
+    cases = _cases_b(attempt.rng)
+    runs = []
+    for case in cases:
+        name, h0, w, n, segments = case
+        counted, shown = _Counted(_STEPS[name]), f"{name_of(segmented)}(step, h0, w, {n}, {segments})"
+        result = run(segmented, counted, ad.Var(h0, name="h0"), ad.Var(w, name="w"), n, segments, lines=2_000_000)
+        problem = stopped(attempt, result, shown)
+        if problem is not None:
+            if isinstance(result.error, KeyError) and "no gradient for" in str(result.error):
+                return attempt.fault("wrong-leaf" if counted.recorded else "not-recorded", problem.body, None)
+            return problem
+        if counted.library:
+            return attempt.fault("library", printed(result), None, call=shown)
+        if result.value is None:
+            return attempt.fault(NO_RETURN.id, printed(result), None, call=shown)
+        pair = _pair(result.value)
+        if pair is None:
+            return attempt.wrong([f"`{shown}` returned {safe_repr(result.value)}; expected a pair: the gradient of h0, "
+                                  "then the gradient of w.", *printed(result)], look="The form of what you return.")
+        runs.append((case, shown, counted, pair, result))
+    wants = [_full(*case) for case in cases]
+    agree = [same(pair, want) for (_, _, _, pair, _), want in zip(runs, wants)]
+    table = _table_b(runs, wants, agree)
+    if not all(agree):
+        return _wrong_gradients(attempt, runs, wants, agree, table)
+    found = _too_much(attempt, runs, table)
+    if found is None:  # a diagnosis is false, as every Result that has not passed
+        found = _copies(attempt, segmented, table)
+    return attempt.passed(_table_b(runs[:1], wants[:1])) if found is None else found
+
+
+def _pair(value):
+    if isinstance(value, np.ndarray) and value.ndim and len(value) == 2:
+        value = tuple(value)
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return None
+    pair = tuple(map(as_array, value))
+    return None if pair[0] is None or pair[1] is None else pair
+
+
+def _limit(case):
+    name, _, _, n, segments = case
+    return segments + _values(_STEPS[name]) * max(segment_lengths(n, segments))
+
+
+def _table_b(runs, wants, agree=None):
+    rows = []
+    for k, (case, _, counted, pair, _) in enumerate(runs):
+        name, h0, _, n, segments = case
+        row = (f"{name}, n = {n}", str(segments), _cut(show(wants[k])), _cut(show(pair)), str(_limit(case)),
+               str(counted.most), str(2 * n), str(counted.calls))
+        rows.append(row if agree is None else (*row, "right" if agree[k] else "differs"))
+    header = ("step", "segments", "gradients", "yours", "may hold", "held", "may run", "ran", "gradients")
+    return Table(header if agree else header[:-1], tuple(rows))
+
+
+def _cut(text: str, limit: int = 21) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _wrong_gradients(attempt, runs, wants, agree, table):
+    first = agree.index(False)
+    case, shown, counted, pair, result = runs[first]
+    n = case[3]
+    said = [f"With {case[0]}, `{shown}` returned {show(pair)}; expected {show(wants[first])}.", *printed(result)]
+    words = dict(call=shown, got_h0=show(pair[0]), got_w=show(pair[1]), want_h0=show(wants[first][0]),
+                 want_w=show(wants[first][1]), ran=counted.calls, n=n, twice=2 * n)
+    if not counted.calls:
+        return attempt.fault("step-not-used", said, table, **words)
+    for fault in attempt.task.faults:
+        for answer in fault.answers:
+            if all(_gives(answer, run[0], run[3]) for run in runs):
+                return attempt.fault(fault.id, said, table, **words)
+    which = [name for name, got, want in zip(("h0", "w"), pair, wants[first]) if not same(got, want)]
+    said.append(f"The gradient of {' and that of '.join(which)} differ{'s' * (len(which) == 1)}.")
+    return attempt.unknown(said, table, look="Try n = 2 with 2 segments by hand, and compare each gradient.")
+
+
+def _gives(answer, case, pair) -> bool:
+    try:
+        return same(pair, tuple(map(np.asarray, answer(*case))))
+    except Exception:
+        return False
+
+
+def _too_much(attempt, runs, table):
+    """The gradients are right. A diagnosis if more was held, or more steps were run, than needed."""
+    for case, shown, counted, _, result in runs:
+        _, _, _, n, segments = case
+        values, limit = _values(_STEPS[case[0]]), _limit(case)
+        words = dict(call=shown, held=counted.most, limit=limit, ran=counted.calls, n=n, twice=2 * n, segments=segments,
+                     all=values * n, forward=counted.after[n - 1] if len(counted.after) >= n else counted.most)
+        if counted.most > limit + 2:
+            return attempt.fault(_why_held(counted, n, limit, values), printed(result), table, **words)
+        if counted.calls > 2 * n:
+            return attempt.fault("too-many-runs", printed(result), table, **words)
+    return None
+
+
+def _why_held(counted, n, limit, values) -> str:
+    again = [call for call in counted.starts if call > n]
+    if counted.calls <= n:
+        return "whole-graph"
+    if counted.after[n - 1] >= values * n:
+        return "forward-recorded"
+    if counted.after[n - 1] >= n - 1:
+        return "every-step-kept"
+    if len(again) == 1:
+        return "one-large"
+    return "graphs-held" if counted.most > 2 * limit else "two-at-once"
+
+
+def _copies(attempt, segmented, table):
+    """A diagnosis if there is much more in memory than results: copies of them, which no count sees."""
+    n, segments, values = 64, 8, 2
+    if tracemalloc.is_tracing():
+        return None
+    many = ad.Var(np.linspace(0.1, 1.0, 20_000))
+    tracemalloc.start()
+    try:
+        result = run(segmented, _STEPS["sin(w * h)"], many, ad.Var(1.02), n, segments, lines=2_000_000)
+        peak = tracemalloc.get_traced_memory()[1] / many.data.nbytes
+    finally:
+        tracemalloc.stop()
+    limit = segments + values * n // segments
+    if result.ended == "returned" and peak > 1.3 * limit + 8:
+        return attempt.fault("copies-kept", printed(result), table, n=n, segments=segments, limit=limit)
+    return None
+
+
+_FAULTS_B = (
+    Fault("overwritten", "the shares of w overwrite each other",
+          "The gradient of h0 is right, and that of w is {got_w} where {want_w} is right: the share of one segment "
+          "alone. w is used in *every* segment, so its shares are added over the segments.",
+          "the line that stores the gradient of w.",
+          (lambda *c: _back(*c, join="last"),)),
+    Fault("ones", "every segment begins with ones",
+          "Each of your segments starts its backward pass with ones, as if its last value were the result. Only the "
+          "last segment ends in the result. Every other one gets the cotangent that came out of the segment *after* "
+          "it.",
+          "the argument of `backward`.",
+          (lambda *c: _back(*c, seed="ones"), lambda *c: _back(*c, seed="ones", join="last"))),
+    Fault("w-with-ones", "the share of w does not know what comes after its segment",
+          "The gradient of h0 is right: there the cotangents of the segments are multiplied up. But the shares of w "
+          "are those of segments that start from ones. They too depend on what arrives at the end of their segment.",
+          "`backward(g)`: with g inside, both gradients of the segment come out right.",
+          (lambda *c: _back(*c, seed="h0 only"),)),
+    Fault("scaled-after", "the cotangent is multiplied in afterwards",
+          "With single numbers your gradients are right. When h has several entries, the backward pass adds the "
+          "entries up for w, and after that no factor can weigh them one by one. The cotangent belongs *into* the "
+          "pass.",
+          "the argument of `backward`.",
+          (lambda *c: _back(*c, seed="scaled"),)),
+    Fault("first-to-last", "the segments are taken from the first to the last",
+          "A cotangent comes from the end. You go back through the first segment before anybody knows what arrives at "
+          "its end.",
+          "the order of the second loop.",
+          (lambda *c: _back(*c, first_to_last=True), lambda *c: _back(*c, first_to_last=True, seed="ones"),
+           lambda *c: _back(*c, first_to_last=True, join="last"))),
+    Fault("last-segment-only", "only the last segment is gone back through",
+          "Your gradients are those with respect to the start of the last segment. The loop over the segments ended "
+          "after one of them.",
+          "how far `return` is indented, and over what the second loop runs.",
+          (lambda *c: _back(*c, join="first"),)),
+    Fault("remainder", "some steps are left out, or added",
+          "It ran {ran} steps, and {n} steps forward and once again are {twice}. With n = {n} not all segments can "
+          "have the same length: n // segments forgets the rest.",
+          "`segment_lengths(n, segments)`: one length for each segment, and together they are n.",
+          (lambda *c: _back(*c, lengths=[c[3] // c[4]] * c[4]), lambda *c: _back(*c, lengths=[-(-c[3] // c[4])] * c[4]),
+           lambda *c: _back(*c, lengths=[max(1, round(c[3] / c[4]))] * c[4]))),
+    Fault("lengths-mixed", "a segment is run again with the length of another one",
+          "When all segments are equally long, your gradients are right. Here n = {n} makes some of them longer, "
+          "and checkpoints and lengths are no longer together: you go through the checkpoints backwards and through "
+          "the lengths forwards.",
+          "what is reversed in the second loop, and what is not.",
+          (lambda *c: _back(*c, lengths="mixed"),)),
+    Fault("checkpoint-late", "a checkpoint is taken where its segment ends",
+          "Your segments are run again from the value at which they *end*. A segment is recorded a second time from "
+          "where it started.",
+          "the first loop: is the checkpoint stored before or after the steps of its segment?",
+          (lambda *c: _back(*c, start="late"),)),
+    Fault("from-h0", "every segment starts again at h0",
+          "Each segment is run again from h0, so that all of them are recorded at the same place. A segment starts at "
+          "its own checkpoint.",
+          "what you keep in the first loop.",
+          (lambda *c: _back(*c, start="h0"),)),
+    Fault("not-a-var", "a segment starts from a constant",
+          "The second run starts from a plain Tensor. What is computed from it *alone* is not recorded, and no "
+          "gradient comes back through it. `ad.Var` makes a leaf that asks for its gradient.",
+          "what the second run begins with.",
+          (lambda *c: _back(*c, leaf=ad.Tensor),)),
+    Fault("exchanged", "the two gradients are in the wrong order",
+          "Both gradients are right, and each stands in the place of the other: first h0, then w.",
+          "the last line of your function.",
+          (lambda *c: _full(*c)[::-1],)),
+    Fault("wrong-leaf", "the store is asked for a tensor that is not in this graph",
+          "Each segment was recorded from a fresh Var. The gradient that comes out at its start belongs to *this* Var, "
+          "and not to h0 or to the checkpoint that its value was copied from.",
+          "what you put between the brackets of `grads[...]`."),
+    Fault("not-recorded", "the second run is not recorded either",
+          "No step was recorded at all, so the backward pass has nothing to go back along. Recording must be off in "
+          "the first loop, and on again in the second.",
+          "how far the second loop is indented: is it still inside `with ad.no_grad()`?"),
+    Fault("step-not-used", "the step of the check was never called",
+          "`{call}` ran a step of its own. The step is an argument: another one may be handed over, and here another "
+          "one was.",
+          "each place where a step is computed. It should call `step(h, w)`."),
+    Fault("whole-graph", "the whole graph is kept",
+          "The gradients are right, and {held} results were held at once: all of them. Nothing was computed a second "
+          "time ({ran} steps ran). With {segments} segments {limit} values are enough.",
+          "lesson 15, the function `segmented`: two loops, and the graph of one segment at a time."),
+    Fault("forward-recorded", "the forward pass is recorded",
+          "When the forward pass was over, {forward} results were alive, all {all} of them. Each h that you keep as a "
+          "checkpoint has a history, and the history holds everything before it.",
+          "what switches recording off in the first loop, or what turns an h into a value without history."),
+    Fault("every-step-kept", "the value after every step is kept",
+          "When the forward pass was over, {forward} values were alive, about one for each step. A checkpoint is the "
+          "value at the start of a *segment*; there are {segments} of them.",
+          "where the `append` stands: in the loop over the segments, or in the one over the steps?"),
+    Fault("one-large", "everything is recorded again at once",
+          "After the forward pass little was alive. Then all {n} steps were recorded in one piece, and {held} values "
+          "were held after all. The peak only came later.",
+          "where the second run of a segment ends."),
+    Fault("graphs-held", "the graphs of finished segments are kept",
+          "Each segment is recorded by itself, and {held} values were alive at the end: the segments that were done "
+          "are still there. Something holds them, for example a list of their last values.",
+          "what is stored in the second loop. Gradients are enough."),
+    Fault("two-at-once", "two segments are held at once",
+          "{held} values were held, where {limit} are enough. While a segment is recorded, a name still holds the last "
+          "value of the one before it, and with that its whole graph. It is set free only when the name gets its new "
+          "value.",
+          "a name for the result of the second run. Call `backward` on the result directly, or `del` the name."),
+    Fault("copies-kept", "copies of values are kept",
+          "The results were set free in time, but memory filled up all the same. For n = {n} and {segments} segments "
+          "{limit} values are enough, and much more was in use: copies, one for each step.",
+          "lists that grow in the loop over the steps, `.copy()`, `np.array(...)`."),
+    Fault("too-many-runs", "more steps are run than needed",
+          "The step ran {ran} times. {n} steps forward, and each one once again, are {twice}. Does every segment begin "
+          "at h0, or is the forward pass done twice? A checkpoint is there to begin at it.",
+          "each place that calls the step."),
+    Fault("library", "`ad.checkpoint` did the work",
+          "`{call}` called `ad.checkpoint`, or something built on it. Here you write what is inside it, with `ad.Var`, "
+          "`ad.no_grad` and `backward`.",
+          "lesson 15, the function `segmented`."),
+    NO_RETURN, EARLY_RETURN,
+)
+
+_TASK_B = Task(
+    "13.b", "recompute instead of store", ("segmented",), _judge_b, _FAULTS_B, (
+        "Two loops over the segments. The first one runs forward and records nothing; it keeps one value for each "
+        "segment. The second one goes from the last segment to the first, and in it one segment at a time is recorded.",
+        "What goes from hand to hand in the second loop:\n\n"
+        "    checkpoint 3  -> record segment 3 -> backward(nothing: ones) -> g3 at its start, share of w\n"
+        "    checkpoint 2  -> record segment 2 -> backward(g3)            -> g2 at its start, share of w\n"
+        "    checkpoint 1  -> record segment 1 -> backward(g2)            -> g1: this is the gradient of h0\n\n"
+        "The shares of w come from three backward passes. What happens to them?",
+        "With gaps:\n\n"
+        "    checkpoints = []\n"
+        "    with ad.no_grad():\n"
+        "        for part in segment_lengths(n, segments):\n"
+        "            ...                                    # keep h, then run `part` steps\n"
+        "    g, dw = None, 0.0\n"
+        "    for ... in reversed(...):\n"
+        "        h = ad.Var(...)                            # a fresh leaf with the value of the checkpoint\n"
+        "        grads = ....backward(...)                  # no name for the result: then nothing holds it\n"
+        "        g, dw = ..., ...\n"
+        "    return g, dw"),
+    "One checkpoint for each segment, one segment recorded at a time, every step run twice, and the same gradients.")
+
+# 13.c: measure it.
+
+_SPIN = 0.01  # seconds of work in the shortest run, on any clock
+_SLOW = 3  # other runs take so many times as long, so that the best one and the sum are far apart on a busy machine too
+_CLOCKS = (time.process_time, time.perf_counter, time.thread_time)
+
+
+class _Work:
+    """Something to measure: it takes time, holds `blocks` arrays of `size` bytes at once, and keeps one of them."""
+
+    def __init__(self, blocks, size):
+        self.blocks, self.size = blocks, size
+        self.traced, self.took = [], []  # for each run: whether tracemalloc watched, and the seconds it worked
+
+    def __call__(self):
+        begin = [clock() for clock in _CLOCKS]
+        arrays = [np.ones(self.size // 8) for _ in range(self.blocks)]
+        self.traced.append(tracemalloc.is_tracing())
+        alone = self.traced.count(False)
+        self.took.append(_SPIN if self.traced[-1] or alone == 2 else _SLOW * _SPIN)
+        while any(clock() - b < self.took[-1] for clock, b in zip(_CLOCKS, begin)):
+            pass
+        self.kept = arrays[0]
+
+
+def _judge_c(attempt):
+    measure, = attempt.answers
+    reason = function_or_reason(attempt, measure, "work")
+    if reason is not None:
+        return reason
+    rng = attempt.rng
+    for blocks in (20, rng.randrange(30, 60)):
+        work = _Work(blocks, 80_000 + 8 * rng.randrange(1000))
+        was_tracing, begin = tracemalloc.is_tracing(), time.perf_counter()
+        result = run(measure, work)
+        elapsed = time.perf_counter() - begin
+        left_on = tracemalloc.is_tracing() and not was_tracing
+        if left_on:
+            tracemalloc.stop()
+        problem = stopped(attempt, result, f"{name_of(measure)}(work)")
+        if problem is not None:
+            return problem
+        found = _wrong_measure(attempt, measure, work, result, elapsed, left_on)
+        if found is not None:
+            return found
+    rows = (("peak", "all arrays that were held at once"), ("time", "the best run without a watch"))
+    return attempt.passed(Table(("what", "yours"), rows))
+
+
+def _wrong_measure(attempt, measure, work, result, elapsed, left_on):
+    call, said = f"{name_of(measure)}(work)", printed(result)
+    if result.value is None:
+        return attempt.fault(NO_RETURN.id, said, None, call=call)
+    value = result.value
+    two = isinstance(value, (tuple, list, np.ndarray)) and len(value) == 2
+    numbers = [as_number(v) for v in value] if two else [None]
+    if None in numbers:
+        return attempt.wrong([f"`{call}` returned {safe_repr(value)}; expected a pair: the peak in bytes, and seconds.",
+                              *said], look="The form of what you return.")
+    peak, seconds = numbers
+    size, right, alone = work.size, work.blocks * work.size, work.traced.count(False)
+    words = dict(call=call, peak=show_number(peak), seconds=show_number(seconds), size=size, right=right, alone=alone,
+                 blocks=work.blocks, runs=len(work.traced), spin=_SPIN)
+
+    def is_peak(number):
+        return 0.9 * right <= number <= 1.2 * right + 1.5 * size
+
+    def is_seconds(number):
+        return 0.4 * _SPIN <= number <= 2 * elapsed + 0.1
+
+    def fault(id):
+        told = f"`{call}` returned the peak {show_number(peak)} and {show_number(seconds)} s."
+        return attempt.fault(id, [told, *said], None, **words)
+
+    if not work.traced:
+        return fault("not-run")
+    if is_peak(seconds) and is_seconds(peak):
+        return fault("exchanged")
+    if True not in work.traced:
+        return fault("not-watched")
+    if not is_peak(peak):
+        if any(is_peak(peak * unit) for unit in (1000, 1024, 1e6, 2**20)):
+            return fault("peak-unit")
+        return fault("peak-zero" if peak == 0 else "afterwards" if peak < 4 * size else "other-peak")
+    if False not in work.traced:
+        return fault("timed-while-watched")
+    if not is_seconds(seconds):
+        return fault("seconds-unit" if seconds > 1 else "seconds-zero")
+    if alone < 3:
+        return fault("once-only")
+    if seconds > 0.98 * sum(t for t, traced in zip(work.took, work.traced) if not traced):
+        return fault("summed")
+    return fault("left-on") if left_on else None
+
+
+_FAULTS_C = (
+    Fault("not-run", "the work was never done",
+          "`{call}` did not call `work`. A function is called with brackets: work().",
+          "each place where `work` stands in your function."),
+    Fault("exchanged", "the two numbers are in the wrong order",
+          "The first number is a time and the second one a number of bytes. First the peak, then the seconds.",
+          "the last line of your function."),
+    Fault("not-watched", "the memory was not measured",
+          "Nobody watched the memory in any run of `work`. `tracemalloc` knows only of what is "
+          "allocated between `start()` and `stop()`.",
+          "the order of `tracemalloc.start()` and `work()`."),
+    Fault("afterwards", "the memory afterwards is measured, not the peak",
+          "`work` holds {blocks} arrays of {size} bytes at once, {right} bytes, and keeps one of them at the end. You "
+          "report {peak}: what was *left*. It decides nothing. What must fit is the most that was in use at one "
+          "moment.",
+          "the two numbers that `tracemalloc.get_traced_memory()` returns: (now, peak)."),
+    Fault("peak-zero", "the peak is asked for when the watch is over, or before it began",
+          "`{call}` reports a peak of 0. `tracemalloc.stop()` forgets everything, and before `work()` there is nothing "
+          "to remember.",
+          "the order: start, work, read, stop."),
+    Fault("peak-unit", "the peak is not in bytes",
+          "The peak is {right} bytes, and you report {peak}. Somebody who compares two reports must know the unit; "
+          "here it is bytes, as `tracemalloc` gives them.",
+          "a division in the line of the peak."),
+    Fault("other-peak", "the peak is not that of one run",
+          "`work` holds {right} bytes at its worst moment. You report {peak}.",
+          "what else is alive while `tracemalloc` watches, and what you add or subtract."),
+    Fault("timed-while-watched", "the time is measured while the memory is watched",
+          "Each run of `work` was under the eyes of `tracemalloc`, which makes every allocation slower. So "
+          "the seconds are not those of the program. Each of the two is measured in runs of its own.",
+          "what stands between `start()` and `stop()`."),
+    Fault("seconds-zero", "hardly any time was measured",
+          "`work` takes {spin} s at least, and you report {seconds}. Perhaps both readings of the clock are on the "
+          "same side of `work()`, or they are subtracted the other way round.",
+          "the line before the work, the work, the line after it."),
+    Fault("seconds-unit", "the time is not in seconds",
+          "You report {seconds} s, and the whole measurement did not take that long. Milliseconds are not seconds.",
+          "a factor in the line of the time, or a clock that counts nanoseconds."),
+    Fault("once-only", "the time is measured in too few runs",
+          "Runs of `work` without `tracemalloc`: {alone}. Anything on a computer may disturb one run; nothing makes "
+          "a run too fast. So the best of at least three counts.",
+          "the loop around the timed run, and `min`."),
+    Fault("summed", "the times of all runs are added",
+          "Your seconds are those of {alone} runs together. The best single run is asked for.",
+          "`min`, in place of `sum` or of one clock around the whole loop."),
+    Fault("left-on", "the watch is still on",
+          "The numbers are right, but `tracemalloc` still watches when you return. Everything after this cell is "
+          "slower, and so is the next time that you measure.",
+          "`tracemalloc.stop()`, after the peak was read."),
+    NO_RETURN,
+)
+
+_TASK_C = Task(
+    "13.c", "measure peak and time", ("measure",), _judge_c, _FAULTS_C, (
+        "Two measurements that have nothing to do with each other: one run for the memory, and at least three runs for "
+        "the time. The tool for the memory must be off while the time is measured.",
+        "One run for the memory, then three for the time:\n\n"
+        "    start watching | work | read the peak | stop watching\n"
+        "    clock | work | clock      clock | work | clock      clock | work | clock\n\n"
+        "Which of the three times is disturbed the least?",
+        "With gaps:\n\n"
+        "    tracemalloc.start()\n"
+        "    work()\n"
+        "    peak = ...\n"
+        "    tracemalloc.stop()\n"
+        "    times = []\n"
+        "    for _ in range(3):\n"
+        "        begin = process_time()\n"
+        "        ...\n"
+        "    return peak, ..."),
+    "Peak and time, each in runs of its own: the most that was held, and the best of several runs.")
+
+# 13.d: the report.
+
+_D = ("stored", "parts", "memory_ratio", "time_ratio")
+_DEALS_D = ((256, 16), (144, 12), (400, 20))
+_VALUE = 5000 * 8  # bytes of one h
+_TIMES = (0.85, 2.6)  # 4/3 to 2 by counting, and about 3 without a backward pass in `stored`
+
+
+def _peaks(deal):
+    """What is measured: the results by the formula, and a few values that come and go in the backward pass."""
+    n, s = deal
+    return (2 * n + 3) * _VALUE, (s + 2 * n / s + 4) * _VALUE
+
+
+def _near(number, right, part) -> bool:
+    return (1 - part) * right <= number <= (1 + part) * right
+
+
+def _judge_d(attempt):
+    if all(map(blank, attempt.answers)):
+        return attempt.not_started()
+    left = [name for name, a in zip(_D, attempt.answers) if blank(a)]
+    if left:
+        return attempt.unfinished([f"{' and '.join(f'`{n}`' for n in left)}: still three dots."])
+    pairs, ratios = [], []
+    for name, answer in zip(_D, attempt.answers):
+        if name.endswith("ratio"):
+            number = as_number(answer)
+            if number is None or not math.isfinite(number) or number <= 0:
+                return attempt.wrong([f"`{name}` is {safe_repr(answer)}; expected a positive number."])
+            ratios.append(number)
+            continue
+        pair = _pair(answer)
+        if pair is None or any(p.size != 1 or not 0 < p < 1e15 for p in pair):
+            said = f"`{name}` is {safe_repr(answer)}; expected what `measure` returned: a peak in bytes, and seconds."
+            return attempt.wrong([said])
+        pairs.append(tuple(map(float, pair)))
+    return _report(attempt, *pairs, *ratios)
+
+
+def _report(attempt, stored, parts, memory, seconds):
+    deal = attempt.dealt[-1]
+    right_stored, right_parts = _peaks(deal)
+    measured, timed = stored[0] / parts[0], parts[1] / stored[1]
+    words = dict(memory=_two(memory), time=_two(seconds), measured=_two(measured), timed=_two(timed), n=deal[0],
+                 s=deal[1], stored=_mb(stored[0]), parts=_mb(parts[0]), right_stored=_mb(right_stored),
+                 right_parts=_mb(right_parts))
+    found = None
+    if not _near(stored[0], right_stored, 0.1) or not _near(parts[0], right_parts, 0.2):
+        found = _which_peaks(attempt, stored[0], parts[0])
+    elif max(stored[1], parts[1]) > 1000:
+        found = "seconds-unit"
+    elif not (close(memory, measured) and close(seconds, timed)):
+        found = _which_ratios(memory, seconds, measured, timed)
+    elif not _TIMES[0] <= seconds <= _TIMES[1]:
+        found = "other-time"
+    if found is not None:
+        return attempt.fault(found, (), None, **words)
+    rows = (("memory", "storing everything takes many times as much"), ("time", "the segments take somewhat longer"))
+    return attempt.passed(Table(("what", "measured here"), rows))
+
+
+def _two(number) -> str:
+    return f"{number:.3g}"
+
+
+def _mb(number) -> str:
+    return f"{number / 1e6:.3g} MB"
+
+
+def _which_peaks(attempt, stored, parts) -> str:
+    right_stored, right_parts = _peaks(attempt.dealt[-1])
+    if _near(stored, right_parts, 0.2) and _near(parts, right_stored, 0.1):
+        return "ways-exchanged"
+    if _near(parts, stored, 0.1):
+        return "no-saving"
+    for before in attempt.dealt[:-1]:
+        if _near(stored, _peaks(before)[0], 0.1) and _near(parts, _peaks(before)[1], 0.2):
+            return "old-numbers"
+    if _near(stored, right_stored, 0.1):
+        return "two-at-once" if _near(parts, right_parts + (right_parts - 4 * _VALUE) / 2, 0.25) else "parts-peak"
+    if stored < 0.2 * right_stored and parts < 0.8 * right_parts:
+        return "small-values"
+    return "stored-peak"
+
+
+def _which_ratios(memory, seconds, measured, timed) -> str:
+    if close(memory, timed) and close(seconds, measured):
+        return "ratios-exchanged"
+    if close(memory, 1 / measured):
+        return "upside-down"
+    if close(memory, measured) and close(seconds, 1 / timed):
+        return "time-upside-down"
+    if any(close(memory / 100, m) for m in (measured, 1 / measured, 1 - 1 / measured)):
+        return "percent"
+    return "other-numbers"
+
+
+_FAULTS_D = (
+    Fault("other-numbers", "the ratios are not those of your measurements",
+          "From what you measured, memory_ratio is {measured} and time_ratio {timed}. You report {memory} and {time}. "
+          "A report states what was measured, not what a formula says or what was expected.",
+          "compute both ratios from `stored` and `parts`, in the same cell."),
+    Fault("ratios-exchanged", "the two ratios are exchanged",
+          "Your memory_ratio is made from the seconds, and your time_ratio from the peaks.",
+          "which entry of the pairs goes into which ratio: first the peak, then the seconds."),
+    Fault("upside-down", "the memory ratio is upside down",
+          "Your memory_ratio is {memory}. It says how many times as much memory *storing everything* takes: (peak of "
+          "stored) / (peak of segments), here {measured}.",
+          "what stands above the line of the fraction, and what below."),
+    Fault("time-upside-down", "the time ratio is upside down",
+          "Your time_ratio is {time}. It is (seconds of segments) / (seconds of stored), here {timed}: how much longer "
+          "the segments take.",
+          "what stands above the line of the fraction, and what below."),
+    Fault("percent", "a ratio is asked for, not a percentage",
+          "Your memory_ratio is {memory}. It is a plain quotient: 10 when storing everything takes ten times as much.",
+          "a factor of 100, or a 1 - ..., in the line of the ratio."),
+    Fault("ways-exchanged", "the two ways are exchanged",
+          "`stored` has a peak of {stored}, and `parts` one of {parts}. The way that keeps the whole graph is the "
+          "larger one.",
+          "which function goes into which `measure`."),
+    Fault("no-saving", "both ways take the same memory",
+          "Both peaks are about {stored}. So both of the functions that you measured did the same: perhaps the "
+          "segmented one was run with one segment.",
+          "the two functions that you hand to `measure`, and the number of segments."),
+    Fault("two-at-once", "the segments take the memory of two segments",
+          "`parts` has a peak of {parts}; about {right_parts} are enough for {s} segments. One segment is still held "
+          "while the next one is recorded.",
+          "a name in `segmented` for the last value of a segment."),
+    Fault("parts-peak", "the peak of the segments belongs to another computation",
+          "`stored` fits. `parts` has a peak of {parts}; with n = {n} and {s} segments it is about {right_parts}.",
+          "n, the number of segments, and the start `many`, in the call of `segmented`."),
+    Fault("small-values", "the values are too small to be measured",
+          "Your peaks are {stored} and {parts}; with `many` they are about {right_stored} and {right_parts}. With a "
+          "single number as h, Python's own objects take more room than the values.",
+          "the start of both ways: `many`, with its 5000 entries."),
+    Fault("stored-peak", "the peak of the whole graph belongs to another computation",
+          "`stored` has a peak of {stored}; for n = {n} steps from `many`, with the backward pass, it is about "
+          "{right_stored}.",
+          "what `work` does: n steps, `.sum()`, `.backward()`, all of it inside one `lambda`."),
+    Fault("seconds-unit", "the times are not in seconds",
+          "A time of more than 1000 s was not measured here. Milliseconds are not seconds.",
+          "`measure`, and the unit of its second number."),
+    Fault("other-time", "the times cannot be compared",
+          "Your segments take {time} times as long. With a backward pass in *both* ways it is between one time and a "
+          "half and twice as long. Without one in `stored` it is three times, and memory hardly shows it: the peak "
+          "comes before the backward pass.",
+          "what the two functions do that you hand to `measure`. If both are right, run the cell once more: another "
+          "program may have been busy."),
+    Fault("old-numbers", "these measurements belong to numbers you had before",
+          "The task has come back with n = {n} and {s} segments. Your peaks fit an earlier round.",
+          "the line that given(\"13.d\") prints."),
+)
+
+_TASK_D = Task(
+    "13.d", "the report", _D, _judge_d, _FAULTS_D, (
+        "`measure` takes a function without arguments. A `lambda:` in front of a call makes one of it.",
+        "The same computation in two ways, forward *and* backward in both:\n\n"
+        "    stored    run n steps from `many`, then .sum() and .backward()\n"
+        "    parts     segmented(step, many, w, n, segments)\n\n"
+        "Four numbers come out: two peaks, two times.",
+        "    stored = measure(lambda: run(many, w, n)....)\n"
+        "    parts = measure(lambda: ...)\n"
+        "    memory_ratio = ... / ...     # more than 1: what storing everything costs\n"
+        "    time_ratio = ... / ...       # more than 1: what running again costs"),
+    "Memory by a factor, time by a fraction. The measured ratio is a little below the counted one: some values come "
+    "and go.",
+    lambda k: _DEALS_D[k % len(_DEALS_D)],
+    lambda deal: f"13.d: n = {deal[0]} steps of sin(w * h), {deal[1]} segments.")
+
+TASKS = (_TASK_A, _TASK_B, _TASK_C, _TASK_D)
