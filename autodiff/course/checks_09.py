@@ -4,6 +4,7 @@ The graph is that of exercise 01 throughout: a = x*y, b = a + x, L = b**2 + a. W
 them, each with the fault it must be given, are in wrong_answers/09.txt.
 """
 
+import textwrap
 from dataclasses import replace
 
 from autodiff.course.forms import KEPT, NO_RETURN, Asked, Case, by_hand, function, nonzero, question
@@ -541,29 +542,34 @@ _TASK_C = by_hand(
 
 # 09.d: can the loss tell?
 
+def _asked(text, choices, right):
+    """A question whose text fits into the width of an output cell."""
+    return Asked(textwrap.fill(text, 96), choices, right)
+
+
 _TASK_D = question(
     "09.d", "can the loss tell?", (
-        Asked("In all faulty runs of this exercise the loss was right. A training goes on with such a fault: gradient, "
-              "step, next round. When can its loss differ from that of a training without the fault?",
-              {"a": "in the same round, in the last digits",
-               "b": "never: the loss does not depend on gradients",
-               "c": "from the next round on, after a step with the wrong gradient has moved the parameters",
-               "d": "only with a forgotten clear; a cut does not show",
-               "e": "only if the gradient is so wrong that the loss goes up"}, "c"),
-        Asked("Two trainings start from the same weights. One of them has a detach too many. Their losses are printed "
-              "in every round. Which lines can be different?",
-              {"a": "all but the first",
-               "b": "all, the first one as well",
-               "c": "none of them, because a detach changes no value",
-               "d": "none of them; that needs a gradient that was added twice",
-               "e": "those in which the loss goes up, and no others"}, "a"),
-        Asked("Somebody tests a training loop by comparing the loss of one forward pass with a stored number. The "
-              "clear was forgotten. What does this test say?",
-              {"a": "it fails: the loss is twice as large",
-               "b": "it passes, and it would pass for all later losses too: gradients are no part of a loss",
-               "c": "it fails, but it would pass with a cut in place of the forgotten clear",
-               "d": "it passes; it would need a second round, after a step, to see anything",
-               "e": "it passes; it would fail only once the loss goes up"}, "d")),
+        _asked("In all faulty runs of this exercise the loss was right. A training goes on with such a fault: "
+               "gradient, step, next round. When can its loss differ from that of a training without the fault?",
+               {"a": "in the same round, in the last digits",
+                "b": "never: the loss does not depend on gradients",
+                "c": "from the next round on, after a step with the wrong gradient has moved the parameters",
+                "d": "only with a forgotten clear; a cut does not show",
+                "e": "only if the gradient is so wrong that the loss goes up"}, "c"),
+        _asked("Two trainings start from the same weights. One of them has a detach too many. Their losses are printed "
+               "in every round. Which lines can be different?",
+               {"a": "all but the first",
+                "b": "all, the first one as well",
+                "c": "none of them, because a detach changes no value",
+                "d": "none of them; that needs a gradient that was added twice",
+                "e": "those in which the loss goes up, and no others"}, "a"),
+        _asked("Somebody tests a training loop by comparing the loss of one forward pass with a stored number. The "
+               "clear was forgotten. What does this test say?",
+               {"a": "it fails: the loss is twice as large",
+                "b": "it passes, and it would pass for all later losses too: gradients are no part of a loss",
+                "c": "it fails, but it would pass with a cut in place of the forgotten clear",
+                "d": "it passes; it would need a second round, after a step, to see anything",
+                "e": "it passes; it would fail only once the loss goes up"}, "d")),
     faults=(
         Fault("loss-now", "the loss of the same round is said to change",
               "The loss is computed in the forward pass, *before* there is any gradient. No fault of this exercise "

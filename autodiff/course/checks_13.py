@@ -581,7 +581,7 @@ _TASK_B = Task(
 
 _SPIN = 0.01  # seconds of work in the shortest run, on any clock
 _SLOW = 3  # other runs take so many times as long, so that the best one and the sum are far apart on a busy machine too
-_CLOCKS = (time.process_time, time.perf_counter, time.thread_time)
+_CLOCKS = tuple(getattr(time, n) for n in ("process_time", "perf_counter", "thread_time") if hasattr(time, n))
 
 
 class _Work:
