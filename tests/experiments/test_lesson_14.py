@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ElementTree
 
+import nbformat
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ import autodiff as ad
 from autodiff.labs import training as training_lab
 from autodiff.labs.images import images
 from autodiff.labs.training import Task, train
-from test_lessons import stored
+from test_lessons import ROOT, stored
 
 LESSON = "14_training.ipynb"
 C = ad.contracts
@@ -349,8 +350,23 @@ def test_pytorch_without_zero_grad_is_the_contract_without_clear(digits):
         assert loss(xs[:400], ys[:400]).item() == pytest.approx(never[k], abs=1e-6)
 
 
-def test_the_comparison_says_the_same_with_and_without_pytorch():
-    assert "If PyTorch is installed" in stored(LESSON, "torch-run")
+def cells(*ids):
+    notebook = nbformat.read(ROOT / "notebooks" / LESSON, as_version=4)
+    found = {cell.id: cell.source for cell in notebook.cells}
+    return [found[i] for i in ids]
+
+
+@pytest.mark.torch
+def test_the_lessons_own_comparison_with_pytorch_holds_when_asked_for(capsys):
+    assert stored(LESSON, "torch-run").startswith("Not compared.")
+    threadpool_limits = pytest.importorskip("threadpoolctl").threadpool_limits
+    *before, last = cells("data", "split", "network", "loss", "loop", "torch", "torch-run")
+    assert last.count("compare = False") == 1
+    with threadpool_limits():  # what the lesson limits is given back
+        namespace = {}
+        for source in (*before, last.replace("compare = False", "compare = True")):
+            exec(source, namespace)
+    assert capsys.readouterr().out.endswith("70 steps in both: the same weights, up to 1e-9: True\n")
 
 
 # The pictures of digits
