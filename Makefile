@@ -19,7 +19,7 @@ SAME := $(if $(findstring command,$(origin PYTHON)),--same-python)
 SET_UP = @$(PYTHON) deploy/bootstrap.py $(SAME)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks exercises reference book bench lint lock clean
+.PHONY: help lab test notebooks exercises reference book course bench lint lock clean
 
 help:
 	@echo "make lab        set up, then open JupyterLab on the first lesson (PORT=8890, ARGS=--no-browser)"
@@ -28,6 +28,7 @@ help:
 	@echo "make exercises  write exercises/ anew from solutions/"
 	@echo "make reference  write autodiff/README.md anew from the docstrings"
 	@echo "make book       build the lessons as a site to read offline, build/book (ARGS=--check-links asks the network)"
+	@echo "make course     write an nbgrader course folder, build/course (ARGS=../my-course writes another one)"
 	@echo "make bench      time the engine beside its peers (ARGS=\"--quick doublings\" for some rows)"
 	@echo "make lint       check the style of the code"
 	@echo "make lock       pin the newest versions that work together in deploy/constraints.txt"
@@ -57,6 +58,10 @@ reference:
 book:
 	$(SET_UP) course book
 	@$(VENV_PYTHON) deploy/book/build.py $(ARGS)
+
+course:
+	$(SET_UP) course test
+	@$(VENV_PYTHON) deploy/course/build.py $(ARGS)
 
 bench:
 	$(SET_UP) bench
