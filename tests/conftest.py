@@ -23,7 +23,13 @@ def missing_book():
     return None
 
 
-OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book}
+def missing_hub():
+    if importlib.util.find_spec("jupyterhub") is None:
+        return "JupyterHub is not installed: python deploy/bootstrap.py hub"
+    return None
+
+
+OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book, "hub": missing_hub}
 
 
 def required():

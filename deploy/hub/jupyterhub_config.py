@@ -48,6 +48,8 @@ c.Spawner.default_url = "/lab"
 c.Spawner.args = [
     "--FileContentsManager.pre_save_hook=autodiff.widgets.keep_pictures",
     "--ServerApp.terminals_enabled=False",
+    # Sockets in the student's own folder: of thirty kernels that choose five ports each at once, some choose the same.
+    "--KernelManager.transport=ipc",
 ]
 # With the defaults (30 s) most of a class that logs in at once fails to start: all of them share the processors.
 c.Spawner.start_timeout = c.Spawner.http_timeout = 180

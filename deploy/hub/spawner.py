@@ -45,6 +45,7 @@ class StudentSpawner(LocalProcessSpawner):
         env["USER"] = self.system_name
         env["HOME"] = str(self.home)
         env["SHELL"] = "/bin/bash"
+        env["JUPYTER_RUNTIME_DIR"] = str(self.home / ".run")  # short, because the path of a socket may have 107 signs
         return env
 
     def make_preexec_fn(self, name):

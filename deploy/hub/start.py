@@ -28,36 +28,39 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/srv/autodiff"))
     parser.add_argument("--students", type=pathlib.Path, help="a file with one user name a line")
+    parser.add_argument("--installed", action="store_true", help="use this Python and the proxy on the PATH")
     parser.add_argument("--set-up-only", action="store_true", help="do not start the server")
     parser.add_argument("--remove", action="store_true", help="remove the folder, with all work in it, and the users")
     options = parser.parse_args(arguments)
     folder = options.folder.resolve()
     try:
-        check_machine(sys.base_prefix)
+        check_machine(sys.base_prefix, options.installed)
         if options.remove:
             return remove(folder)
         if options.students and not options.students.is_file():
             raise StartError(f"There is no file {options.students}: name a file with one user name a line.")
-        set_up(folder)
+        set_up(folder, options.installed)
+        python = sys.executable if options.installed else str(folder / "venv" / "bin" / "python")
         environment = settings(folder)
         if options.students:
-            add_students(folder, options.students, environment)
+            add_students(folder, options.students, python, environment)
         if not options.set_up_only:
             os.chdir(folder)
-            hub = folder / "venv" / "bin" / "jupyterhub"
             print(f"Starting the class server at {environment['AUTODIFF_HUB_BIND']}; Ctrl+C stops it.", flush=True)
-            os.execve(hub, [str(hub), "-f", str(HERE / "jupyterhub_config.py")], environment)
+            os.execve(python, [python, "-m", "jupyterhub", "-f", str(HERE / "jupyterhub_config.py")], environment)
     except StartError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def check_machine(base):
+def check_machine(base, installed=False):
     if sys.platform != "linux" or os.geteuid() != 0:
         raise StartError("The class server needs Linux and root, because each student becomes a system user: use sudo.")
-    for program, reason in (("git", "the course is handed out with it"), ("npm", "JupyterHub's proxy comes from it"),
-                            ("useradd", "each student becomes a system user")):
+    needed = [("git", "the course is handed out with it"), ("useradd", "each student becomes a system user")]
+    if not installed:
+        needed.append(("npm", "JupyterHub's proxy comes from it"))
+    for program, reason in needed:
         if shutil.which(program) is None:
             raise StartError(f"There is no {program} on this machine, and {reason}: install it, then run this again.")
     for place in (pathlib.Path(base), *pathlib.Path(base).parents, ROOT, *ROOT.parents):
@@ -69,6 +72,8 @@ def check_machine(base):
 def settings(folder):
     """The environment of the hub: what the caller has set goes before."""
     proxy = folder / "proxy" / "node_modules" / ".bin" / "configurable-http-proxy"
+    if not proxy.exists():
+        proxy = "configurable-http-proxy"
     defaults = {
         "AUTODIFF_HUB_FOLDER": str(folder),
         "AUTODIFF_HUB_BIND": "http://127.0.0.1:8000",
@@ -78,10 +83,18 @@ def settings(folder):
     return defaults | dict(os.environ)
 
 
-def set_up(folder):
+def set_up(folder, installed=False):
     for name, mode in (("", 0o755), ("state", 0o700), ("homes", 0o711), ("proxy", 0o755)):
         (folder / name).mkdir(parents=True, exist_ok=True)
         os.chmod(folder / name, mode)
+    if not installed:
+        install(folder)
+    (folder / "gitconfig").write_text(f"[safe]\n\tdirectory = {folder / 'course'}\n"
+                                      f"\tdirectory = {folder / 'course' / '.git'}\n")
+    hand_out(folder / "course")
+
+
+def install(folder):
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
         print("Setting up: this takes a minute or two ...", flush=True)
@@ -92,9 +105,6 @@ def set_up(folder):
     if not (folder / "proxy" / "node_modules").exists():
         run(["npm", "install", "--prefix", str(folder / "proxy"), "--ignore-scripts", "--no-fund", "--no-audit",
              "--silent", PROXY])
-    (folder / "gitconfig").write_text(f"[safe]\n\tdirectory = {folder / 'course'}\n"
-                                      f"\tdirectory = {folder / 'course' / '.git'}\n")
-    hand_out(folder / "course")
 
 
 def hand_out(course):
@@ -112,10 +122,10 @@ def hand_out(course):
         run([*git, *identity, "commit", "-qm", "Hand out the course"])
 
 
-def add_students(folder, listed, environment):
+def add_students(folder, listed, python, environment):
     passwords = folder / "state" / "passwords.csv"
-    made = subprocess.run([str(folder / "venv" / "bin" / "python"), str(HERE / "students.py"), str(listed)],
-                          env=environment, stdout=subprocess.PIPE, text=True)
+    made = subprocess.run([python, str(HERE / "students.py"), str(listed)], env=environment, stdout=subprocess.PIPE,
+                          text=True)
     if made.returncode:
         raise StartError("The class server was not started.")
     new = made.stdout.splitlines()[1:]

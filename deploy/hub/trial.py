@@ -131,7 +131,7 @@ class Student:
                 await socket.write_message(self.message("kernel_info_request", {})[1])
                 if await asyncio.wait_for(socket.read_message(), 60) is not None:
                     break
-            except (WebSocketClosedError, asyncio.TimeoutError):
+            except (TimeoutError, WebSocketClosedError):
                 pass
             await asyncio.sleep(2)
             socket = await connect()
