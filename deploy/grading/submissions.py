@@ -1,0 +1,323 @@
+"""From what was handed in to what is run: find submissions, read them with care, and restore what is not the student's.
+
+Nothing here runs anything. A submission is a notebook in STUDENT/ASSIGNMENT/ (as nbgrader collects them) or in STUDENT/.
+Of a notebook only this is taken: the text of the answer cells and of the cells that the student added. All other cells,
+and all metadata, come from the assignment's own source, so that nobody gains or loses by editing them.
+"""
+
+import ast
+import hashlib
+import json
+import os
+import pathlib
+import re
+import stat
+from dataclasses import dataclass
+
+import nbformat
+from nbgrader.utils import parse_utc
+
+from deploy.course import build
+
+BYTES = 20 * 2**20  # of a notebook
+CELLS = 500
+CHARACTERS = 200_000  # of a cell
+
+_CHECK = re.compile(r'^check\(\s*["\'](\d\d\.[a-z])["\']', re.M)
+_SAFE = re.compile(r"[^A-Za-z0-9_.@-]")
+
+
+class Unreadable(Exception):
+    """A submission that is no notebook; the message is the reason for the student."""
+
+
+class SourceError(Exception):
+    """An assignment that cannot be graded here; the message names the cell."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A notebook handed in: `student` is the name as it was, `id` the one in the gradebook and in paths."""
+
+    student: str
+    assignment: str
+    path: pathlib.Path | None
+    problem: str = ""
+
+    @property
+    def id(self) -> str:
+        return safe_id(self.student)
+
+    @property
+    def timestamp(self) -> str:
+        """When it was handed in, as nbgrader notes it in timestamp.txt beside the notebook; "" for no or a wrong one."""
+        try:
+            data = read_regular(self.path.parent / "timestamp.txt", 100) if self.path else b""
+            return parse_utc(data.decode("ascii").strip()).strftime("%Y-%m-%d %H:%M:%S.%f UTC") if data else ""
+        except (OSError, ValueError, OverflowError):
+            return ""
+
+    def bytes(self) -> bytes:
+        """The file's content, of a regular file and up to the limit; Unreadable otherwise."""
+        if self.problem:
+            raise Unreadable(self.problem)
+        try:
+            data = read_regular(self.path, BYTES + 1)
+        except OSError as error:
+            raise Unreadable(f"it could not be opened ({error.strerror}); only a regular file is read") from None
+        if len(data) > BYTES:
+            raise Unreadable(f"it is larger than {BYTES // 2**20} MB; clear its outputs, and hand in again")
+        return data
+
+
+def read_regular(path, most: int) -> bytes:
+    """The first `most` bytes of a regular file. A link may lead to a file of the teacher's: OSError, as for a pipe."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(0, "it is no regular file")
+        return file.read(most)
+
+
+def safe_id(name: str) -> str:
+    """A name for paths and for the gradebook: other characters as =XX, so that no two names become one.
+
+    >>> safe_id("ada"), safe_id("../x"), safe_id('o\\'neil "1"')
+    ('ada', '=2E.=2Fx', 'o=27neil=20=221=22')
+    """
+    quoted = _SAFE.sub(lambda m: "".join(f"={b:02X}" for b in m[0].encode("utf-8", "surrogateescape")), name)
+    return "=2E" + quoted[1:] if quoted.startswith(".") else quoted
+
+
+def find(folder: pathlib.Path, assignments: list[str]) -> tuple[list[Submission], list[str]]:
+    """Every submission under `folder`, in order, and a line for each thing that was left alone."""
+    found, left = {}, []
+    for student in sorted(_folders(folder), key=lambda e: e.name):
+        for entry in sorted(os.scandir(student), key=lambda e: e.name):
+            if entry.name.startswith(".") or entry.name == "__pycache__":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                one = _in_folder(student.name, entry, assignments)
+            elif entry.name.endswith(".ipynb"):
+                one = _by_name(student.name, entry, assignments)
+            else:
+                continue
+            if one is None:
+                left.append(f"{student.name}/{entry.name}: no assignment of this course has this name")
+            elif (one.student, one.assignment) in found:
+                left.append(f"{student.name}/{entry.name}: {one.assignment} of {student.name} is there twice")
+            else:
+                found[one.student, one.assignment] = one
+    return list(found.values()), left
+
+
+def _folders(folder):
+    return [e for e in os.scandir(folder) if e.is_dir(follow_symlinks=False) and not e.name.startswith(".git")]
+
+
+def _in_folder(student, entry, assignments):
+    """The notebook of STUDENT/ASSIGNMENT/: the one with the right name, else the only one."""
+    if entry.name not in assignments:
+        return None
+    names = sorted(e.name for e in os.scandir(entry) if e.name.endswith(".ipynb") and not e.name.startswith("._"))
+    name = f"{entry.name}.ipynb"
+    if name not in names and len(names) != 1:
+        what = "no notebook" if not names else f"{len(names)} notebooks, none of them {name}"
+        return Submission(student, entry.name, None, f"there is {what} in the folder that was handed in")
+    return Submission(student, entry.name, pathlib.Path(entry.path, name if name in names else names[0]))
+
+
+def _by_name(student, entry, assignments):
+    """STUDENT/NAME.ipynb, where the name begins with that of an assignment: a browser may have added to it."""
+    fits = [a for a in assignments if entry.name.startswith(a)]
+    return Submission(student, max(fits, key=len), pathlib.Path(entry.path)) if fits else None
+
+
+def read(data: bytes) -> list[dict]:
+    """The cells of a notebook as {"type", "id", "grade_id", "source"}; Unreadable with the reason otherwise."""
+    if not data.strip():
+        raise Unreadable("the file is empty")
+    try:
+        raw = json.loads(data.decode("utf-8"))
+        if not isinstance(raw, dict) or not isinstance(raw.get("nbformat"), int):
+            raise Unreadable("it is no notebook")
+        if raw["nbformat"] < 4:
+            raw = nbformat.convert(nbformat.from_dict(raw), 4)
+        cells = raw["cells"]
+        if not isinstance(cells, list):
+            raise Unreadable("it is no notebook: its cells are no list")
+        if len(cells) > CELLS:
+            raise Unreadable(f"it has {len(cells)} cells, and more than {CELLS} are not read")
+        return [one for one in map(_cell, cells) if one]
+    except UnicodeDecodeError:
+        raise Unreadable("it is no text") from None
+    except RecursionError:
+        raise Unreadable("it is nested too deeply") from None
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(f"it is no notebook ({type(error).__name__}: {str(error)[:100]})") from None
+
+
+def _cell(raw):
+    source = raw.get("source", "")
+    source = "".join(source) if isinstance(source, list) else source
+    kind = raw.get("cell_type")
+    if kind not in ("code", "markdown") or not isinstance(source, str):
+        return None
+    if len(source) > CHARACTERS:
+        raise Unreadable(f"a cell has {len(source)} characters, and more than {CHARACTERS} are not read")
+    metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
+    graded = metadata.get("nbgrader") if isinstance(metadata.get("nbgrader"), dict) else {}
+    # Half a surrogate pair cannot be written to a file.
+    source = source.encode("utf-8", "replace").decode("utf-8")
+    return {"type": kind, "id": raw.get("id"), "grade_id": graded.get("grade_id"), "source": source}
+
+
+def restored(release, cells: list[dict]):
+    """A copy of the released notebook with the student's answers and own cells in it, and what was set right.
+
+    An answer is found by its grade id, else by its cell id, else by the task that it checks.
+    """
+    notebook = nbformat.from_dict(json.loads(json.dumps(release)))
+    known = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells}
+    tasks = {_CHECK.search(c.source)[1]: name for name, c in known.items() if is_answer(c) and _CHECK.search(c.source)}
+    taken, after, notes = {}, {None: []}, []
+    place = None
+    for cell in cells:
+        name = next((n for n in (cell["grade_id"], cell["id"]) if isinstance(n, str) and n in known), None)
+        if name is None and cell["type"] == "code" and _CHECK.search(cell["source"]):
+            name = tasks.get(_CHECK.search(cell["source"])[1])
+        if name is not None and name not in taken and known[name].cell_type == cell["type"]:
+            taken[name] = cell["source"]
+            place = name
+            after.setdefault(place, [])
+        elif cell["source"].strip():
+            after[place].append(cell)
+    changed = []
+    for name, cell in known.items():
+        if is_answer(cell):
+            if name in taken:
+                cell.source = taken[name]
+            else:
+                notes.append(f"the answer {name} is missing")
+        elif cell.cell_type == "code" and taken.get(name, "").rstrip() != cell.source.rstrip():
+            changed.append(name)
+    if changed:
+        notes.append(f"read-only cells were changed or missing, and restored: {', '.join(changed)}")
+    made, number = [], 0
+    for place in [None, *known]:
+        if place is not None:
+            made.append(known[place])
+        for cell in after.get(place, ()):
+            number += 1
+            make = nbformat.v4.new_code_cell if cell["type"] == "code" else nbformat.v4.new_markdown_cell
+            made.append(make(cell["source"], id=f"added-{number}"))
+    notebook.cells = made
+    return notebook, notes
+
+
+def is_answer(cell) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+def is_test(cell) -> bool:
+    graded = cell.metadata.get("nbgrader", {})
+    return cell.cell_type == "code" and bool(graded.get("grade")) and not graded.get("solution")
+
+
+def asked(cell, where: str):
+    """(task, answers as expressions, seeds) of a graded cell, as deploy/course/build.py writes it."""
+    try:
+        tree = ast.parse(cell.source)
+        call = next(n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript)
+                    and isinstance(n.func.slice, ast.Constant) and n.func.slice.value == "ask_again")
+        task, answers = ast.literal_eval(call.args[0]), list(map(ast.unparse, call.args[1].elts))
+        seeds = ast.literal_eval(next(k.value for k in call.keywords if k.arg == "seeds"))
+        same = build.TEST.format(task=task, points=build.POINTS.get(task, 0), answers=", ".join(answers), seeds=seeds)
+        # A teacher's own test beside it would be left out in silence.
+        if cell.source.splitlines()[1:] != same.rstrip("\n").splitlines()[1:]:
+            raise ValueError("it has more or other lines")
+    except (SyntaxError, StopIteration, ValueError, IndexError, AttributeError) as error:
+        raise SourceError(f"{where}: a graded cell that `make course` did not write ({error}). Run make course again, "
+                          "or grade this assignment with nbgrader itself.") from None
+    return task, answers, seeds
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What the source of an assignment says: its notebook with hidden tests, and the tasks of each graded cell."""
+
+    name: str
+    notebook: object
+    graded: dict  # {grade id: (task, expressions, seeds)}
+    digest: str
+
+    @classmethod
+    def load(cls, folder: pathlib.Path, name: str) -> "Assignment":
+        data = (folder / "source" / name / f"{name}.ipynb").read_bytes()
+        notebook = nbformat.reads(data.decode("utf-8"), as_version=4)
+        for cell in notebook.cells:
+            if "grade_id" not in cell.metadata.get("nbgrader", {}):
+                raise SourceError(f"{name}, cell {cell.id}: no nbgrader metadata. Run make course again.")
+        graded = {cell.metadata.nbgrader.grade_id: asked(cell, f"{name}, cell {cell.id}")
+                  for cell in notebook.cells if is_test(cell)}  # fmt: skip
+        return cls(name, notebook, graded, hashlib.sha256(data).hexdigest())
+
+    def cells(self, notebook) -> list[dict]:
+        """The code cells of a restored notebook for the sandbox: no hidden test and no seed is among them."""
+        made = []
+        for cell in notebook.cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id")
+            if name in self.graded:
+                task, expressions, _ = self.graded[name]
+                made.append({"id": cell.id, "tasks": [[task, expressions]]})
+            elif cell.cell_type == "code":
+                made.append({"id": cell.id, "source": cell.source})
+        return made
+
+    def seeds(self) -> dict:
+        return {task: seeds for task, _, seeds in self.graded.values()}
+
+
+# What a teacher may want to look at
+
+_NAMES = {"_getframe", "__globals__", "__closure__", "__code__", "__subclasses__", "__builtins__", "__mro__", "f_back",
+          "f_locals", "f_globals", "tb_frame", "gi_frame", "as_strided", "get_ipython", "setattr", "__setattr__", "exec",
+          "eval", "compile", "__import__", "globals"}  # fmt: skip
+_MODULES = {"sys", "os", "gc", "ctypes", "inspect", "importlib", "builtins", "socket", "subprocess", "threading",
+            "multiprocessing", "signal", "urllib", "requests", "shutil", "pathlib", "mmap", "pickle"}  # fmt: skip
+
+
+def worth_a_look(release, notebook) -> list[str]:
+    """Lines about code of the student that reaches further than an answer needs to; none of them takes a mark."""
+    ours = "\n".join(cell.source for cell in release.cells if cell.cell_type == "code")
+    found = []
+    for cell in notebook.cells:
+        own = not cell.metadata.get("nbgrader") or is_answer(cell)
+        if cell.cell_type != "code" or not own:
+            continue
+        try:
+            tree = ast.parse(cell.source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        used = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                used |= {name.name for name in node.names if _far(name.name)}
+            elif isinstance(node, ast.ImportFrom) and _far(node.module or ""):
+                used.add(node.module)
+            elif isinstance(node, ast.Name) and node.id in _NAMES:
+                used.add(node.id)
+            elif isinstance(node, ast.Attribute) and (node.attr in _NAMES or node.attr == "course"):
+                used.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _NAMES:
+                used.add(node.value)
+        used = sorted(name for name in used if not re.search(rf"\b{re.escape(name)}\b", ours))
+        if used:
+            found.append(f"{cell.id}: {', '.join(used)}")
+    return found
+
+
+def _far(name):
+    return name.split(".")[0] in _MODULES or name.startswith("autodiff.course")
