@@ -7,6 +7,7 @@ hints. Wrong answers as a learner would type them, each with the fault it must b
 from autodiff.course.graphs import Node, add, chain, describe, doublings, leaf, mul, neg, random_graph, users_first
 from autodiff.course.judge import (
     EARLY_RETURN,
+    LONGEST_CHAIN,
     NOTEBOOK_NODE,
     SECONDS,
     Fault,
@@ -390,7 +391,7 @@ _FAULTS_B = (
 
 # 03.c: the sort itself.
 
-_DEPTH = 10_000
+_DEPTH = LONGEST_CHAIN
 _DOUBLINGS = 30
 
 

@@ -36,6 +36,8 @@ _ENGINE = os.path.dirname(_HERE)
 _LIBRARY = os.path.dirname(os.__file__)
 _DEBUGGERS = ("pydevd", "_pydevd", "debugpy", "bdb", "pdb")
 DEEP = 900
+# Python in the browser ends when a chain of three thousand objects or more is let go, so chains are short there.
+LONGEST_CHAIN = 1_500 if sys.platform == "emscripten" else 10_000
 SECONDS = 10
 GIGABYTES = 2  # more than the process has when the call begins
 
