@@ -751,9 +751,9 @@ _DEALS_D = ((256, 16), (144, 12), (400, 20))
 _VALUE = 5000 * 8  # bytes of one h
 _TIMES = (0.4, 10.0)  # wide, because a busy machine can measure almost anything
 _USUAL = (0.7, 2.75)  # 4/3 to 2 by counting, and about 3 without a backward pass in `stored`
-_UNUSUAL = ("Your time ratio is {time}. With a backward pass in *both* ways it is mostly between 1.3 and 2, and without "
-            "one in `stored` it is about 3. If both have one, another program was busy meanwhile: run the cell once "
-            "more.")
+_UNUSUAL = ("Your time ratio is {time}. With a backward pass in *both* ways it is mostly between 1.3 and 2, and "
+            "without one in `stored` it is about 3. If both have one, another program was busy meanwhile: run the "
+            "cell once more.")
 
 
 def _peaks(deal):
