@@ -255,14 +255,17 @@ def _end_all(child, alone):
 
 
 def _memory_in_use():
-    """Bytes that the children hold themselves; what they share with this process is counted once."""
-    page, total = resource.getpagesize(), 0
+    """Bytes that the children hold themselves, without what they have of this process since the fork."""
+    def own(name):
+        resident, shared = pathlib.Path("/proc", name, "statm").read_text().split()[1:3]
+        return int(resident) - int(shared)
+
+    total, base = 0, own("1")
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             with contextlib.suppress(OSError, ValueError, IndexError):
-                resident, shared = pathlib.Path("/proc", name, "statm").read_text().split()[1:3]
-                total += (int(resident) - int(shared)) * page
-    return total
+                total += max(0, own(name) - base)
+    return total * resource.getpagesize()
 
 
 # Running cells
@@ -341,12 +344,19 @@ def run_cell(shell, source, limits, kill=os.kill, again=(1, 2, 3)):
     """Run one cell, for a limited time when it lets itself be stopped, and end the processes that it started."""
     seconds = limits["cell"]
 
+    def end_others():
+        # All but this process and number 1, which cannot be reached from here.
+        for _ in again if limits["alone"] else ():
+            with contextlib.suppress(OSError):
+                kill(-1, signal.SIGKILL)
+
     def ring(number, frame):
+        end_others()
         raise CellTimeout(f"this cell was stopped after {seconds:g} s")
 
     signal.signal(signal.SIGALRM, ring)
     # Again and again: code that swallows everything swallows the first one too.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 5.0)
     try:
         shell.run_cell(source, store_history=True)
     except CellTimeout:
@@ -354,10 +364,7 @@ def run_cell(shell, source, limits, kill=os.kill, again=(1, 2, 3)):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        # All but this process and number 1, which cannot be reached from here.
-        for _ in again if limits["alone"] else ():
-            with contextlib.suppress(OSError):
-                kill(-1, signal.SIGKILL)
+        end_others()
 
 
 def show(shell, cells, limits, tell):

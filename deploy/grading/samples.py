@@ -210,16 +210,17 @@ def looks_for(paths):
 import os
 found = []
 for path in {list(map(str, paths))!r}:
-    for target in (path, os.path.join(path, "written-by-a-submission"), os.path.dirname(path) + "/written-by-a-submission"):
-        try:
-            open(target, "w").write("x")
-            found.append(target)
-        except OSError:
-            pass
     try:
-        found.append(os.listdir(path) if os.path.isdir(path) else open(path).read())
+        # (An empty folder of that name may be its own.)
+        found += [n for n in os.listdir(path) if "written" not in n] if os.path.isdir(path) else [open(path).read()]
     except OSError:
         pass
+    # In the sandbox's own /tmp this may succeed, and reaches nothing.
+    for target in (path + "/written-by-a-submission", os.path.dirname(path) + "/written-by-a-submission"):
+        try:
+            open(target, "w").write("written by a submission")
+        except OSError:
+            pass
 for target in ("/x", "/usr/x", "/etc/x", "/root/x", "/home/x", "/dev/shm/x", "/proc/sys/kernel/hostname"):
     try:
         open(target, "w").write("x")

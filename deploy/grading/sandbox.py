@@ -36,6 +36,7 @@ LIMITS = {
 }
 START = 120.0  # seconds until Python and the course are loaded, on a machine that is busy
 MOST = 48 * 2**20  # bytes from the sandbox
+BASE = 100 * 2**20  # bytes of a process that has loaded the course
 UNSAFE = "none"
 
 WHY = """Submissions are other people's code, and this machine has no sandbox to run it in: {}.
@@ -117,9 +118,10 @@ def _bwrap(kind, limits, script=None):
     command += ["--clearenv"]
     for name, value in environment().items():
         command += ["--setenv", name, value]
+    command += ["--perms", "1777", "--size", str(int(limits["files"])), "--tmpfs", "/tmp"]
     # bwrap makes the folders above a bound one for root alone.
-    for folder in sorted({str(parent) for path in python_paths() for parent in pathlib.Path(path).parents} - {"/"}):
-        if not folder.startswith("/usr"):
+    for folder in sorted({str(parent) for path in python_paths() for parent in pathlib.Path(path).parents}):
+        if folder not in ("/", "/tmp") and not folder.startswith("/usr"):
             command += ["--perms", "0755", "--dir", folder]
     for path in system_paths():
         command += ["--ro-bind-try", path, path]
@@ -127,14 +129,13 @@ def _bwrap(kind, limits, script=None):
         command += ["--ro-bind", path, path]
     if script:
         command += ["--ro-bind", script, "/inside.py"]
-    return [*command, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--perms", "1777", "--size",
-            str(int(limits["files"])), "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
+    return [*command, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
 
 
 def _container(image, limits, script, name):
     command = [engine(), "run", "--rm", "-i", "--name", name, "--network", "none", "--read-only", "--cap-drop", "ALL",
                "--security-opt", "no-new-privileges", "--user", "65534:65534", "--hostname", "grading",
-               "--pids-limit", str(limits["processes"] + 8), "--memory", str(int(limits["memory"] * 1.5)),
+               "--pids-limit", str(limits["processes"] + 8), "--memory", str(int(limits["memory"] * 1.5) + 4 * BASE),
                "--tmpfs", f"/tmp:size={int(limits['files'])},mode=1777", "--workdir", "/tmp",
                "--volume", f"{script}:/inside.py:ro"]  # fmt: skip
     for key, value in environment().items():
@@ -266,7 +267,7 @@ def _talk(process, job, kind, limits, result):
                 return "time"
             if now > looked + 0.5:
                 looked = now
-                if memory_of(process.pid) > 2 * limits["memory"] + 2**30:
+                if memory_of(process.pid) > 1.5 * limits["memory"] + limits["processes"] * BASE:
                     return "memory"
 
 
@@ -337,11 +338,12 @@ def descendants(root):
 
 
 def memory_of(root):
-    """Bytes in memory of all that came from `root`; what they share is counted for each."""
+    """Bytes in memory of all that came from `root`; what a child has from its parent is counted for both."""
     total = 0
     for pid in descendants(root):
         with contextlib.suppress(OSError, IndexError, ValueError):
-            total += int(pathlib.Path("/proc", str(pid), "statm").read_text().split()[1])
+            resident, shared = pathlib.Path("/proc", str(pid), "statm").read_text().split()[1:3]
+            total += int(resident) - int(shared)
     return total * resource.getpagesize()
 
 
@@ -351,7 +353,7 @@ class ControlGroup:
     def __init__(self, name, limits, pid):
         self.folders = []
         base = pathlib.Path("/sys/fs/cgroup")
-        memory, count = str(int(limits["memory"] * 1.5)), str(limits["processes"] + 8)
+        memory, count = str(int(limits["memory"] * 1.5) + 4 * BASE), str(limits["processes"] + 8)
         wanted = [(base / name, {"memory.max": memory, "memory.swap.max": "0", "pids.max": count})]
         if not (base / "cgroup.controllers").exists():
             wanted = [(base / "memory" / name, {"memory.limit_in_bytes": memory}),
