@@ -8,7 +8,7 @@ import secrets
 import traceback
 
 from autodiff.course import record
-from autodiff.course.judge import Attempt, Task, sharpen
+from autodiff.course.judge import Attempt, Task, own_line, sharpen
 from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRONG, Page, Result, Table, safe_repr
 
 _STAGES = ("nudge", "picture", "skeleton")
@@ -16,21 +16,39 @@ _hints_shown: dict[str, int] = {}
 _misses: dict[tuple[str, int], int] = {}
 
 
+def _exercises() -> list[str]:
+    here = importlib.resources.files("autodiff.course")
+    found = [re.fullmatch(r"checks_(\d\d)\.py", path.name) for path in here.iterdir()]
+    return sorted(match[1] for match in found if match)
+
+
+def _tasks_of(exercise: str) -> tuple[Task, ...]:
+    return importlib.import_module(f"autodiff.course.checks_{exercise}").TASKS
+
+
 @functools.cache
 def tasks() -> dict[str, Task]:
     """Every task of the course by id, in order."""
-    here = importlib.resources.files("autodiff.course")
-    names = sorted(path.name[:-3] for path in here.iterdir() if re.fullmatch(r"checks_\d\d\.py", path.name))
-    modules = [importlib.import_module(f"autodiff.course.{name}") for name in names]
-    return {task.id: task for module in modules for task in module.TASKS}
+    return {task.id: task for exercise in _exercises() for task in _tasks_of(exercise)}
 
 
 def _find(task_id) -> Task | None:
-    return tasks().get(task_id) if isinstance(task_id, str) else None
+    """The task with this id; only the checks of its exercise are loaded."""
+    exercise = task_id[:2] if isinstance(task_id, str) else None
+    found = _tasks_of(exercise) if exercise in _exercises() else ()
+    return next((task for task in found if task.id == task_id), None)
 
 
 def _no_such_task(task_id) -> str:
-    return f"There is no task {safe_repr(task_id)}. The tasks are {', '.join(tasks())}."
+    return f"There is no task {safe_repr(task_id)}. {_the_tasks(task_id)}"
+
+
+def _the_tasks(near=None) -> str:
+    """The tasks of the exercise that `near` begins with; else how the ids of all of them are made."""
+    exercises = _exercises()
+    if isinstance(near, str) and near[:2] in exercises:
+        return f"The tasks are {', '.join(task.id for task in _tasks_of(near[:2]))}."
+    return f'The exercises are {exercises[0]} to {exercises[-1]}; a task is written like "02.a".'
 
 
 def _deals(task: Task, upto: int) -> list:
@@ -48,7 +66,7 @@ def check(task_id: str = ..., *answers, seed: int | None = None) -> Result:
     """
     if task_id is ...:
         call = 'Call check("02.a", ...) with the id of a task and your answers.'
-        return Result(f"check: {WRONG}", [f"{call} The tasks are {', '.join(tasks())}."])
+        return Result(f"check: {WRONG}", [f"{call} {_the_tasks()}"])
     task = _find(task_id)
     if task is None:
         return Result(f"check: {WRONG}", [_no_such_task(task_id)], task=str(task_id))
@@ -79,7 +97,12 @@ def _judge(attempt: Attempt) -> Result:
                                look=f'Call check("{task.id}", {", ".join(task.wants)}).')
     try:
         return sharpen(attempt, task.judge(attempt))
-    except Exception:
+    except Exception as error:
+        if theirs := own_line(error):
+            # Their object was asked for its text, its length or its value, and that failed.
+            raised = type(error).__name__
+            shown = [f"Something in your answer could not be looked at: it raised {raised}.", f"    {theirs}"]
+            return attempt.wrong(shown, look="Which object of yours is this? Print it before the check.")
         where = "\n".join("    " + line for line in traceback.format_exc(limit=-4).splitlines())
         body = ["This is a fault of the course, not of your answer. Please report it, with your code and this:", where]
         return Result(f"{task.id}  {BROKEN}", body, task=task.id, status=BROKEN)
@@ -109,7 +132,7 @@ def _on_progress(entry: record.Entry, task: Task, result: Result, day: str) -> l
 def given(task_id: str = ...):
     """Print the inputs of a task that is answered by hand, and return them. They change when the task comes back."""
     if task_id is ...:
-        print(f'Name the task, for example given("02.a"). The tasks are {", ".join(tasks())}.')
+        print(f'Name the task, for example given("02.a"). {_the_tasks()}')
         return None
     task = _find(task_id)
     if task is None or task.deal is None:
@@ -124,7 +147,7 @@ def given(task_id: str = ...):
 def hint(task_id: str = ..., stage: int | None = None) -> Page:
     """Show the next hint of a task, or hint 1, 2 or 3. An opened hint counts as help until the task comes back."""
     if task_id is ...:
-        return Page("hint", [f'Name the task, for example `hint("02.a")`. The tasks are {", ".join(tasks())}.'])
+        return Page("hint", [f'Name the task, for example `hint("02.a")`. {_the_tasks()}'])
     task = _find(task_id)
     if task is None:
         return Page("hint", [_no_such_task(task_id)])
@@ -149,10 +172,10 @@ def mark(which: str = ..., how: str | None = None) -> Page:
     """Keep your own judgement of an exercise ("02") or of one task ("02.b"): on my own, with help, or not yet."""
     if which is ...:
         return Page("mark", ['Say which exercise or task, and how it went, for example `mark("02", "with help")`. '
-                             f"The tasks are {', '.join(tasks())}."])
+                             + _the_tasks()])
     chosen = [t for t in tasks().values() if isinstance(which, str) and which in (t.id, t.id.split(".")[0])]
     if not chosen:
-        return Page("mark", [f"There is no exercise or task {safe_repr(which)}. The tasks are {', '.join(tasks())}."])
+        return Page("mark", [f"There is no exercise or task {safe_repr(which)}. {_the_tasks(which)}"])
     if how not in record.MARKS:
         choices = ", ".join(f'mark("{which}", "{m}")' for m in record.MARKS)
         said = ("Replace the three dots" if how is ... else "Say how it went" if how is None
@@ -181,7 +204,7 @@ def progress(exercise: str | None = None) -> Page:
         return Page("Progress", ["Progress is switched off here."])
     chosen = [t for t in tasks().values() if exercise is None or t.id.split(".")[0] == exercise]
     if not chosen:
-        return Page("Progress", [f"There is no exercise {safe_repr(exercise)}. The tasks are {', '.join(tasks())}."])
+        return Page("Progress", [f"There is no exercise {safe_repr(exercise)}. {_the_tasks()}"])
     entries, notes = record.read()
     day = record.today()
     rows = [(t.id, t.title, *_state(entries.get(t.id, record.Entry()), day)) for t in chosen]

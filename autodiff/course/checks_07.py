@@ -85,8 +85,14 @@ def _task(*args, **options):
         if blank(answer) or not callable(answer):
             return task.judge(attempt)
 
+        def seen(*args):
+            value = answer(*args)
+            if blank(value):
+                raise NotImplementedError
+            return value
+
         def played(situation):
-            return situation.play(answer)
+            return situation.play(seen)
 
         played.__name__ = name_of(answer)
         inner = replace(attempt, answers=(played,))
