@@ -4,6 +4,8 @@ Each exercise is run in a real kernel, as the learner gets it and as its master.
 process, which is fast.
 """
 
+import functools
+import math
 import os
 import re
 import shutil
@@ -22,6 +24,9 @@ from autodiff.course.result import NOT_STARTED, PASSED, Result
 ROOT = Path(__file__).resolve().parent.parent
 MASTERS = sorted((ROOT / "solutions").glob("*.ipynb"))
 NAMES = [path.name for path in MASTERS]
+PLANTED = "02_one_edge_twice.ipynb"  # the exercise that proofs are tried on
+# A kernel takes seconds to start. CI runs every page in one; elsewhere these, and all of them in this process.
+IN_A_KERNEL = NAMES if os.environ.get("AUTODIFF_THOROUGH") else [PLANTED, "09_three_faults.ipynb"]
 WRONG = [(name, wrong) for name in NAMES for wrong in prove.wrong_answers(name[:2])]
 
 
@@ -57,14 +62,14 @@ def test_each_task_is_checked_once_in_the_cell_of_its_answer(name):
         assert generate.answer_of(cell_of(read("solutions", name), task).source)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", IN_A_KERNEL)
 def test_the_stub_fails_every_check_and_nothing_else_in_a_kernel(name, tmp_path):
     statuses, errors = prove.executed(read("exercises", name), tmp_path)
     assert errors == [] and statuses == dict.fromkeys(tasks_of(name), NOT_STARTED)
     assert list(tmp_path.iterdir()) == [], "an exercise that CI runs writes nothing"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", IN_A_KERNEL)
 def test_the_solution_passes_in_a_kernel(name, tmp_path):
     statuses, errors = prove.executed(read("solutions", name), tmp_path)
     assert errors == [] and statuses == dict.fromkeys(tasks_of(name), PASSED)
@@ -75,12 +80,6 @@ def test_the_solution_passes_in_a_kernel(name, tmp_path):
 def test_stub_and_solution_in_process_too(name):
     assert prove.stub_fails_at_the_stub(read("exercises", name), tasks_of(name)) == []
     assert prove.solution_passes(read("solutions", name), tasks_of(name)) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_solution_passes_with_every_seed(name):
-    seeds = range(int(os.environ.get("AUTODIFF_SEEDS", "20")))
-    assert prove.solution_passes_every_seed(read("solutions", name), seeds) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -153,15 +152,21 @@ def test_no_answer_is_left_in_the_exercise(name):
 
 @pytest.fixture
 def page():
-    return read("exercises", NAMES[0])
+    return read("exercises", PLANTED)
 
 
 @pytest.fixture
 def master():
-    return read("solutions", NAMES[0])
+    return read("solutions", PLANTED)
 
 
-TASKS = tasks_of(NAMES[0])
+TASKS = tasks_of(PLANTED)
+
+
+def plant(monkeypatch, task):
+    """Put another task in the place of the course's own."""
+    real = api._find
+    monkeypatch.setattr(api, "_find", lambda task_id: task if task_id == task.id else real(task_id))
 
 
 def test_a_stub_that_passes_a_check_is_found(page, master):
@@ -233,7 +238,7 @@ def test_a_check_that_no_longer_recognises_a_fault_is_found(master, monkeypatch)
     """A check that has lost one fault still passes the solution, and only the proof of that fault fails."""
     task = TASKS["02.b"]
     lame = replace(task, faults=tuple(replace(f, answers=()) if f.id == "own-value" else f for f in task.faults))
-    monkeypatch.setattr(api, "tasks", lambda: {**TASKS, "02.b": lame})
+    plant(monkeypatch, lame)
     assert prove.solution_passes(master, TASKS) == []
     wrong = next(w for w in prove.wrong_answers("02") if w.fault == "own-value")
     assert prove.diagnosed(master, wrong)[1] == ["02.b own-value: diagnosed as not right"]
@@ -243,15 +248,15 @@ def test_a_check_that_passes_everything_is_found(master, page, monkeypatch):
     def lenient(attempt):
         return Result("02.b  passed", task="02.b", status=PASSED)
 
-    monkeypatch.setattr(api, "tasks", lambda: {**TASKS, "02.b": replace(TASKS["02.b"], judge=lenient)})
+    plant(monkeypatch, replace(TASKS["02.b"], judge=lenient))
     assert prove.stub_fails_at_the_stub(page, TASKS) == ["02.b: passed, expected not started yet"]
     wrong = next(w for w in prove.wrong_answers("02") if w.task == "02.b")
     assert prove.diagnosed(master, wrong)[1] == [f"02.b {wrong.fault}: diagnosed as passed"]
 
 
 def test_a_check_that_breaks_is_no_diagnosis(master, monkeypatch):
-    broken = Task("02.b", "t", ("f",), lambda attempt: 1 / 0, TASKS["02.b"].faults, ("", "", ""), "")
-    monkeypatch.setattr(api, "tasks", lambda: {**TASKS, "02.b": broken})
+    broken = Task("02.b", "t", ("f",), functools.partial(math.sqrt, -1), TASKS["02.b"].faults, ("", "", ""), "")
+    plant(monkeypatch, broken)
     wrong = next(w for w in prove.wrong_answers("02") if w.task == "02.b")
     assert prove.diagnosed(master, wrong)[1] == [f"02.b {wrong.fault}: diagnosed as the check itself broke"]
 
@@ -272,7 +277,7 @@ def test_a_learner_who_runs_a_master_does_not_pass_by_it(tmp_path):
               "NotebookClient(nbformat.read(sys.argv[1], as_version=4), kernel_name='python3').execute()")
     environment = {**os.environ, "AUTODIFF_PROGRESS": str(file)}
     for folder, counted in (("solutions", False), ("exercises", True)):
-        path = ROOT / folder / NAMES[0]
+        path = ROOT / folder / PLANTED
         command = [sys.executable, "-c", script, path]
         subprocess.run(command, check=True, capture_output=True, env=environment, cwd=tmp_path)
         assert file.exists() == counted
@@ -326,14 +331,14 @@ def test_a_master_that_changed_a_missing_and_a_stray_exercise_are_found(copy, ca
 
 
 def test_an_exercise_in_which_somebody_worked_is_not_overwritten(copy, capsys):
-    path = copy / "exercises" / NAMES[0]
+    path = copy / "exercises" / PLANTED
     notebook = nbformat.read(path, as_version=4)
     cell_of(notebook, "02.b").source = "my = 'work'"
     next(cell for cell in notebook.cells if cell.cell_type == "code").execution_count = 3
     nbformat.write(notebook, path)
     status, text = run_main(capsys, "--root", copy)
     assert status == 1 and "left alone (--force overwrites it)" in text and "my = 'work'" in path.read_text()
-    path_junk = copy / "exercises" / NAMES[1]
+    path_junk = copy / "exercises" / NAMES[0]
     path_junk.write_text("half a file")
     assert run_main(capsys, "--root", copy)[0] == 1 and path_junk.read_text() == "half a file"
     assert run_main(capsys, "--root", copy, "--force")[0] == 0 and "my = 'work'" not in path.read_text()
@@ -408,8 +413,9 @@ def test_the_generator_is_a_command():
 
 
 def test_the_proofs_are_a_command(capsys, monkeypatch):
-    """With the real pages and one wrong answer for each exercise, since all of them are proved above."""
+    """With two real pages and one wrong answer for each, since all of them are proved above."""
     few = {number: prove.wrong_answers(number)[:1] for number in ("02", "03")}
+    monkeypatch.setattr(prove, "masters", lambda root: [root / "solutions" / name for name in NAMES if name[:2] in few])
     monkeypatch.setattr(prove, "wrong_answers", few.__getitem__)
     monkeypatch.setattr(prove, "faults_are_proved", lambda tasks, wrongs: [])
     assert prove.main() == 0

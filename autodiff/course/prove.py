@@ -225,6 +225,10 @@ def executed(notebook, folder: Path) -> tuple[dict[str, str], list[str]]:
     return statuses, errors
 
 
+def masters(root: Path) -> list[Path]:
+    return sorted((root / "solutions").glob("*.ipynb"))
+
+
 def main() -> int:
     import nbformat
 
@@ -235,7 +239,7 @@ def main() -> int:
         print("Start this in the course folder.")
         return 1
     problems = generate.generate(root, check=True)[1]
-    for path in sorted((root / "solutions").glob("*.ipynb")):
+    for path in masters(root):
         number = path.name[:2]
         tasks = {k: t for k, t in all_tasks().items() if k.startswith(number + ".")}
         master = nbformat.read(path, as_version=4)
