@@ -2,12 +2,12 @@
 
     python -m deploy.grading [SUBMISSIONS] [--course FOLDER] [--workers N | --dask ADDRESS] [--db URL]
 
-SUBMISSIONS holds STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb, or STUDENT/ASSIGNMENT.ipynb; the course's own submitted/ when left
-out. The course is the nbgrader folder of `make course`, and is made when it is not there. Results, marks, pages for
-students (feedback/) and a report for the teacher (report/) are written there.
+SUBMISSIONS holds STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb, or STUDENT/ASSIGNMENT.ipynb; the course's own submitted/ when
+left out. The course is the nbgrader folder of `make course`, and is made when it is not there. Results, marks, pages
+for students (feedback/) and a report for the teacher (report/) are written there.
 
-Workers run the notebooks (`sandbox.py`, `inside.py`) and know no gradebook. This process alone marks (`gradebook.py`), in
-the order in which results arrive. What is done is kept, so a second run does only what is left: new and changed
+Workers run the notebooks (`sandbox.py`, `inside.py`) and know no gradebook. This process alone marks (`gradebook.py`),
+in the order in which results arrive. What is done is kept, so a second run does only what is left: new and changed
 submissions, and those that a fault of this machine has left over.
 """
 
@@ -43,8 +43,10 @@ def main(arguments):
     parser.add_argument("--cell", type=float, default=sandbox.LIMITS["cell"], help="seconds of one cell (%(default)g)")
     parser.add_argument("--seconds", type=float, default=sandbox.LIMITS["seconds"], help="of a notebook (%(default)g)")
     parser.add_argument("--memory", type=float, default=sandbox.LIMITS["memory"] / 2**30, help="in GB (%(default)g)")
+    parser.add_argument("--processes", type=int, default=sandbox.LIMITS["processes"], help="and threads (%(default)d)")
     options = parser.parse_args(arguments)
-    limits = {"cell": options.cell, "seconds": options.seconds, "memory": int(options.memory * 2**30)}
+    limits = {"cell": options.cell, "seconds": options.seconds, "memory": int(options.memory * 2**30),
+              "processes": options.processes}
     try:
         if not options.dask:
             kind = sandbox.choose(options.image, options.unsafe)
@@ -90,7 +92,8 @@ class Run:
         for line in alone:
             say("left alone  " + line)
         if not found:
-            print(f"There are no submissions in {submissions}. The assignments are: {', '.join(names)}.", file=sys.stderr)
+            print(f"There are no submissions in {submissions}. The assignments are: {', '.join(names)}.",
+                  file=sys.stderr)
             return 1
         for name in sorted({one.assignment for one in found}):
             self.load(name)

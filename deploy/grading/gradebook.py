@@ -96,7 +96,11 @@ class Course:
             os.environ["PATH"] = scripts + os.pathsep + os.environ.get("PATH", os.defpath)
         self.folder = pathlib.Path(folder).resolve()
         config = Config()
+        before = dict(os.environ)
         config.merge(PyFileConfigLoader("nbgrader_config.py", path=str(self.folder)).load_config())
+        # It is meant for the kernels that nbgrader starts, and there are none here.
+        os.environ.clear()
+        os.environ.update(before)
         config.CourseDirectory.root = str(self.folder)
         # What was handed in stays as it is: nbgrader is given the restored notebooks.
         config.CourseDirectory.submitted_directory = RESTORED

@@ -276,6 +276,7 @@ def make_shell():
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets import Type
     from traitlets.config import Config
 
     class Publisher(DisplayPublisher):
@@ -299,6 +300,7 @@ def make_shell():
             pass
 
     class Shell(InteractiveShell):
+        displayhook_class, display_pub_class = Type(Hook), Type(Publisher)
         keep = None
 
         def _tee(self, channel):
@@ -313,12 +315,7 @@ def make_shell():
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "NoColor"
-    config.InteractiveShell.displayhook_class = Hook
-    config.InteractiveShell.display_pub_class = Publisher
-    config.InteractiveShell.autoindent = False
-    shell = Shell.instance(config=config, user_module=types.ModuleType("__main__"))
-    shell.displayhook_class, shell.display_pub_class = Hook, Publisher
-    return shell
+    return Shell.instance(config=config, user_module=types.ModuleType("__main__"))
 
 
 class Pen(io.TextIOBase):
@@ -660,10 +657,9 @@ _CHANGING = {("autodiff.course.graphs.Budget", "active")}
 
 def _full(cell):
     try:
-        cell.cell_contents
+        return cell.cell_contents is not None
     except ValueError:
         return False
-    return True
 
 
 def _guarded(judging, first_change):

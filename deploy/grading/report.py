@@ -11,8 +11,10 @@ from autodiff.course import api
 from autodiff.course.chart import chart
 
 MOST = 5
-_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
-table{border-collapse:collapse;margin:1rem 0}th,td{border:1px solid #999;padding:.2rem .6rem;text-align:left;vertical-align:top}
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+table{border-collapse:collapse;margin:1rem 0}
+th,td{border:1px solid #999;padding:.2rem .6rem;text-align:left;vertical-align:top}
 th{background:#eee}td.n{text-align:right}svg{max-width:100%;height:auto}pre{white-space:pre-wrap}"""
 
 
@@ -87,43 +89,52 @@ def _cell(value):
 def _page(rows, told, common, left):
     parts = ["<!doctype html><html lang=en><meta charset=utf-8><title>Marks</title>", f"<style>{_STYLE}</style>",
              "<h1>Marks and mistakes</h1>",
-             f"<p>{len({row[1] for row in rows})} students, {len(rows)} submissions. The question to think back on is marked "
-             "by hand, so points may still be added. The same as tables: <a href=marks.csv>marks</a>, "
+             f"<p>{len({row[1] for row in rows})} students, {len(rows)} submissions. The question to think back on is "
+             "marked by hand, so points may still be added. The same as tables: <a href=marks.csv>marks</a>, "
              "<a href=diagnoses.csv>diagnoses</a>, <a href=mistakes.csv>mistakes</a>.</p>"]  # fmt: skip
     if left:
-        parts.append("<h2>Not graded</h2><p>Through no fault of the submission; run the same command again.</p>"
-                     + _table(("what",), [(line,) for line in left]))  # fmt: skip
-    parts.append("<h2>The most common mistakes</h2>")
-    parts.append(_table(("students", "task", "mistake", "what to look at"),
-                        [(n, f"{task} {_name(task)}", title, api.tasks()[task].fault(fault).look)
-                         for n, task, fault, title in common[:MOST]])
-                 if common else "<p>No answer met a diagnosis that has a name.</p>")  # fmt: skip
-    if common:
-        top = common[:MOST]
-        parts.append(_figure(chart({"students": (range(1, len(top) + 1), [n for n, *_ in top])}, "rank in the table above",
-                                   "students", says="How many students met each of the most common mistakes.")))  # fmt: skip
-    parts.append("<h2>Tasks</h2>")
+        parts += ["<h2>Not graded</h2><p>Through no fault of the submission; run the same command again.</p>",
+                  _table(("what",), [(line,) for line in left])]  # fmt: skip
+    parts += _common(common[:MOST]) + _tasks(told) + _points(rows)
+    parts += ["<h2>Diagnoses</h2>", _table(("student", "task", "status", "diagnosis"), [
+        (r[0], r[3], r[4], r[6]) for r in told if r[4] != "passed"])]  # fmt: skip
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def _common(top):
+    if not top:
+        return ["<h2>The most common mistakes</h2>", "<p>No answer met a diagnosis that has a name.</p>"]
+    table = _table(("students", "task", "mistake", "what to look at"), [
+        (n, f"{task} {_name(task)}", title, api.tasks()[task].fault(fault).look) for n, task, fault, title in top])
+    bars = {"students": (range(1, len(top) + 1), [n for n, *_ in top])}
+    return ["<h2>The most common mistakes</h2>", table,
+            _figure(bars, "rank in this table", "students", "How many students met each of the most common mistakes.")]
+
+
+def _tasks(told):
     tasks = sorted({row[3] for row in told})
-    if tasks:
-        share = [100 * sum(r[4] == "passed" for r in told if r[3] == t) / sum(r[3] == t for r in told) for t in tasks]
-        parts.append(_figure(chart({"passed": (range(1, len(tasks) + 1), share)}, "number of the task in the table below",
-                                   "passed, in %", says="The lower, the harder the task was for this class.")))  # fmt: skip
-        kinds = sorted({row[4] for row in told}, key=lambda s: (s != "passed", s))
-        counts = collections.Counter((row[3], row[4]) for row in told)
-        parts.append(_table(("", "task", *kinds), [
-            (n, f"{t} {_name(t)}", *[counts[t, kind] for kind in kinds]) for n, t in enumerate(tasks, 1)]))  # fmt: skip
-    parts.append("<h2>Points</h2>")
+    if not tasks:
+        return []
+    counts = collections.Counter((row[3], row[4]) for row in told)
+    kinds = sorted({row[4] for row in told}, key=lambda s: (s != "passed", s))
+    share = [100 * counts[t, "passed"] / sum(counts[t, kind] for kind in kinds) for t in tasks]
+    return ["<h2>Tasks</h2>",
+            _figure({"passed": (range(1, len(tasks) + 1), share)}, "number of the task in the table below",
+                    "passed, in %", "The lower, the harder the task was for this class."),
+            _table(("", "task", *kinds), [
+                (n, f"{t} {_name(t)}", *[counts[t, kind] for kind in kinds]) for n, t in enumerate(tasks, 1)])]
+
+
+def _points(rows):
+    parts = ["<h2>Points</h2>"]
     reached = [100 * row[3] / row[4] for row in rows if row[4] and row[3] is not None]
     if reached:
-        bins = [min(int(r // 10), 9) for r in reached]
-        parts.append(_figure(chart({"submissions": ([10 * b + 5 for b in range(10)], [bins.count(b) for b in range(10)])},
-                                   "points reached, in %, by tenths", "submissions",
-                                   says="How many submissions reached which share of their points.")))  # fmt: skip
-    parts.append(_table(("student", "assignment", "points", "of", "by hand", "passed", "reason", "worth a look"), [
-        (r[0], r[2], *r[3:6], f"{r[6]} of {r[7]}", r[8], r[9]) for r in rows]))  # fmt: skip
-    parts.append("<h2>Diagnoses</h2>" + _table(("student", "task", "status", "diagnosis"), [
-        (r[0], r[3], r[4], r[6]) for r in told if r[4] != "passed"]))  # fmt: skip
-    return "\n".join(parts) + "\n</html>\n"
+        tenths = [min(int(r // 10), 9) for r in reached]
+        middle = {"submissions": ([10 * t + 5 for t in range(10)], [tenths.count(t) for t in range(10)])}
+        parts.append(_figure(middle, "points reached, in %, by tenths", "submissions",
+                             "How many submissions reached which share of their points."))
+    return [*parts, _table(("student", "assignment", "points", "of", "by hand", "passed", "reason", "worth a look"), [
+        (r[0], r[2], *r[3:6], f"{r[6]} of {r[7]}", r[8], r[9]) for r in rows])]  # fmt: skip
 
 
 def _name(task):
@@ -133,7 +144,8 @@ def _name(task):
 
 def _table(header, rows):
     def cells(values, tag):
-        return "".join(f"<{tag}{' class=n' if isinstance(v, int | float) else ''}>{_escaped(v)}</{tag}>" for v in values)
+        return "".join(f"<{tag}{' class=n' if isinstance(v, int | float) else ''}>{_escaped(v)}</{tag}>"
+                       for v in values)  # fmt: skip
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>\n" for row in rows)
     return f"<table><thead><tr>{cells(header, 'th')}</tr></thead><tbody>\n{body}</tbody></table>"
@@ -146,6 +158,7 @@ def _escaped(value):
     return html.escape(text.encode("utf-8", "replace").decode())
 
 
-def _figure(made):
+def _figure(lines, xlabel, ylabel, says):
+    made = chart(lines, xlabel, ylabel, says=says)
     words = html.escape(made.text())
     return f"<figure>{made.svg()}<details><summary>The plot in words</summary><pre>{words}</pre></details></figure>"

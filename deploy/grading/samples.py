@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from autodiff.course import generate, prove
 
 PASSED, WRONG, OPEN, FAILED = "passed", "not right", "not started yet", "failed"
+ANY = ("passed", "not right", "not started yet", "not finished yet", "the check itself broke")
+HERE = __file__
 HOSTILE = "02_one_edge_twice"
 
 
@@ -39,8 +41,12 @@ class Sample:
 
 def answers(master) -> dict:
     """{cell id: source} of the master's answer cells, without the markers."""
-    return {cell.id: "\n".join(line for line in cell.source.splitlines() if "### BEGIN" not in line and "### END" not in line)
-            for cell in master.cells if cell.cell_type == "code" and generate.answer_of(cell.source)}
+    return {cell.id: bare_of(cell.source) for cell in master.cells
+            if cell.cell_type == "code" and generate.answer_of(cell.source)}  # fmt: skip
+
+
+def bare_of(source):
+    return "\n".join(line for line in source.splitlines() if "### BEGIN" not in line and "### END" not in line)
 
 
 def filled(release, sources, added=(), first=()):
@@ -75,17 +81,34 @@ def stub(release, name, student):
                   dict.fromkeys(tasks_of(release), (OPEN, None)), "stub")  # fmt: skip
 
 
+def problems(sample, entry, mark, points) -> list[str]:
+    """What is not as expected in the `entry` that was kept of a sample and in its `mark` in the gradebook.
+
+    `points`: {task: points}.
+    """
+    found = entry.get("verdicts", {})
+    wrong = []
+    for task, (status, fault) in sample.expected.items():
+        got = found.get(task, {"status": "nothing", "fault": None, "text": ""})
+        if got["status"] not in ((status,) if isinstance(status, str) else status):
+            wrong.append(f"{task} is {got['status']}, expected {status}")
+        elif fault and got["fault"] != fault:
+            wrong.append(f"{task} is diagnosed as {got['fault']}, expected {fault}")
+        elif got["status"] == FAILED and sample.says not in got["text"]:
+            wrong.append(f"{task} says {got['text']!r}, expected {sample.says!r} in it")
+    score = sum(points[task] for task, got in found.items() if got["status"] == PASSED)
+    if mark.get("score") != score:
+        wrong.append(f"the gradebook has {mark.get('score')} points, expected {score}")
+    return [f"{sample.student}/{sample.assignment}: {line}" for line in wrong]
+
+
 def wrong(release, master, name, student, mistake):
     """All right but for one known mistake."""
-    sources = {**answers(master), **{i: _bare(s) for i, s in prove.substitute(master, mistake).items()}}
-    # What follows from a wrong answer is not this sample's question.
-    expected = {task: (PASSED, None) if task < mistake.task else ((PASSED, WRONG), None) for task in tasks_of(release)}
+    sources = {**answers(master), **{i: bare_of(s) for i, s in prove.substitute(master, mistake).items()}}
+    # What a later answer makes of a wrong one is not this sample's question.
+    expected = {task: (PASSED if task < mistake.task else ANY, None) for task in tasks_of(release)}
     expected[mistake.task] = (WRONG, mistake.fault)
     return Sample(student, name, {f"{name}.ipynb": filled(release, sources)}, expected, "wrong")
-
-
-def _bare(source):
-    return "\n".join(line for line in source.splitlines() if "### BEGIN" not in line and "### END" not in line)
 
 
 # Hostile ones, all of exercise 02: 02.a are three numbers, 02.b and 02.c are functions.
@@ -106,7 +129,7 @@ FLOODS = ("import os\ntry:\n    for number in range(3, 256):\n        try:\n    
 FILLS = ("for k in range(100):\n    with open(f'/tmp/fill{k}', 'wb') as f:\n        for _ in range(100):\n"
          "            f.write(b'x' * 10**7)")  # fmt: skip
 KILLS = ("import os, signal\nfor pid in [os.getppid(), 1, -1, *range(2, 50)]:\n    if pid != os.getpid():\n"
-         "        try:\n            os.kill(pid, signal.SIGKILL)\n        except OSError:\n            pass")  # fmt: skip
+         "        try:\n            os.kill(pid, signal.SIGKILL)\n        except OSError:\n            pass")
 LEAVES = "import os\nos._exit(0)"
 EXITS = "import sys\nsys.exit(0)"
 CRASHES = "import ctypes\nctypes.string_at(0)"
@@ -211,7 +234,6 @@ import os
 found = []
 for path in {list(map(str, paths))!r}:
     try:
-        # (An empty folder of that name may be its own.)
         found += [n for n in os.listdir(path) if "written" not in n] if os.path.isdir(path) else [open(path).read()]
     except OSError:
         pass
@@ -247,7 +269,7 @@ for family, address in [(socket.AF_INET, ("127.0.0.1", {port})), (socket.AF_INET
     except OSError:
         pass
 try:
-    reached.append(socket.getaddrinfo("pypi.org", 80))
+    reached.append(socket.getaddrinfo("example.org", 80))
 except OSError:
     pass
 assert not reached, reached
@@ -281,7 +303,7 @@ def bare(release, master):
 
 
 def hostile(release, master, outside=(), port=9):
-    """{name: Sample} of exercise 02. `outside`: files and folders that must stay out of reach; `port`: of this machine."""
+    """{name: Sample} of exercise 02. `outside`: what must stay out of reach; `port`: one that is open outside."""
     name, good = HOSTILE, answers(master)
     tasks = tasks_of(release)
     all_right, none, all_failed = [dict.fromkeys(tasks, (s, None)) for s in (PASSED, OPEN, FAILED)]
@@ -299,8 +321,7 @@ def hostile(release, master, outside=(), port=9):
 
     add("endless loop", first(ENDLESS), all_right)
     add("stubborn loop", first(STUBBORN), all_failed, "too long")
-    add("endless answer", answer("b-answer", f"def mul_backward(node, g):\n    {ENDLESS.replace(chr(10), chr(10) + '    ')}"
-                                             '\n\n\ncheck("02.b", mul_backward)'),
+    add("endless answer", answer("b-answer", "def mul_backward(node, g):\n    while True:\n        pass"),
         {**all_right, "02.b": (WRONG, None)})  # fmt: skip
     add("fork bomb", first(FORK_BOMB), all_right, looks="os")
     add("threads", first(THREADS), all_right)
@@ -325,7 +346,8 @@ def hostile(release, master, outside=(), port=9):
     add("patches it from an answer", filled(release, {"b-answer": PATCHES_LATE}), {**none, "02.b": (WRONG, None)},
         looks="changed the check while")  # fmt: skip
     add("looks at frames", filled(release, {"b-answer": SPIES}), {**none, "02.b": (WRONG, None)}, looks="refused")
-    add("equal to everything", first(sources=dict.fromkeys(good, EQUAL)), {**dict.fromkeys(tasks, (WRONG, None)), "02.a": ((WRONG, "the check itself broke"), None)})
+    add("equal to everything", first(sources=dict.fromkeys(good, EQUAL)),
+        {**dict.fromkeys(tasks, (WRONG, None)), "02.a": ((WRONG, "the check itself broke"), None)})  # fmt: skip
     add("edits its tests", edited(release), none)
     add("loses its metadata", bare(release, master), all_right)
     add("zero bytes", b"", all_failed, "the file is empty")
@@ -340,8 +362,12 @@ def hostile(release, master, outside=(), port=9):
     add("many cells", json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [
         {"cell_type": "code", "source": "1", "metadata": {}}] * 1000}).encode(), all_failed, "1000 cells")  # fmt: skip
     add("no notebook", None, all_failed, "no notebook in the folder")
-    add("a link", None, all_failed, "only a regular file", links={f"{name}.ipynb": str(next(iter(outside), "/etc/passwd"))})
-    add("dots and quotes", first(), all_right, file="..  it's \"mine\" `id` $(id).ipynb", student="..x '\"; rm -rf $HOME")
-    add("markup", first("'''<script>alert(1)</script>'''", sources={}), none, student="<script>alert(1)<")
+    add("a link", None, all_failed, "only a regular file", links={f"{name}.ipynb": str(next(iter(outside), HERE))})
+    add("dots and quotes", first(), all_right, file="..  it's \"mine\" `id` $(id).ipynb",
+        student="..x '\"; rm -rf $HOME")  # fmt: skip
+    markup = "<script>alert(1)</script> <img src=x onerror=alert(1)>"
+    shows = f"from IPython.display import HTML\nprint({markup!r})\nHTML({markup!r})"
+    add("markup", filled(release, {"reflect": markup}, first=[shows, f"1/0  # {markup}"]), none,
+        student="<script>alert(1)<")  # fmt: skip
     add("a formula", first(), all_right, student="=cmd()|' '!A0")
     return made

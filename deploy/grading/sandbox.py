@@ -129,7 +129,8 @@ def _bwrap(kind, limits, script=None):
         command += ["--ro-bind", path, path]
     if script:
         command += ["--ro-bind", script, "/inside.py"]
-    return [*command, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/"]
+    return [*command, "--chdir", "/tmp"]
 
 
 def _container(image, limits, script, name):
@@ -139,13 +140,15 @@ def _container(image, limits, script, name):
                "--tmpfs", f"/tmp:size={int(limits['files'])},mode=1777", "--workdir", "/tmp",
                "--volume", f"{script}:/inside.py:ro"]  # fmt: skip
     for key, value in environment().items():
-        command += ["--env", f"{key}={value}"] if key != "PATH" else []
+        command += ["--env", f"{key}={value}"] if key not in ("PATH", "PYTHONPATH") else []
     return [*command, "--entrypoint", "python", image, "-s", "-P", "/inside.py"]
 
 
 def environment():
+    """The environment in the sandbox. The course is found beside nothing else, however it is installed here."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "AUTODIFF_PROGRESS": "off",
+            "PYTHONPATH": os.path.dirname(os.path.dirname(importlib.util.find_spec("autodiff").origin)),
             "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "IPYTHONDIR": "/tmp/.ipython",
             "MPLCONFIGDIR": "/tmp/.matplotlib", "MPLBACKEND": "module://matplotlib_inline.backend_inline", **one}
 
@@ -207,7 +210,8 @@ def _started(kind, image, limits, script, folder):
         command = _container(image, limits, script, name)
     elif kind == UNSAFE:
         command = [sys.executable, "-s", "-P", script]
-        more = {"env": {**environment(), "HOME": folder, "PATH": os.environ.get("PATH", "/usr/bin:/bin")}, "cwd": folder}
+        own = {"HOME": folder, "PATH": os.environ.get("PATH", os.defpath)}
+        more = {"env": {**environment(), **own}, "cwd": folder}
     else:
         command = [*_bwrap(kind, limits, script), sys.executable, "-s", "-P", "/inside.py"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
-"""From what was handed in to what is run: find submissions, read them with care, and restore what is not the student's.
+"""From what was handed in to what is run: find submissions, read them with care, restore what is not the student's.
 
-Nothing here runs anything. A submission is a notebook in STUDENT/ASSIGNMENT/ (as nbgrader collects them) or in STUDENT/.
-Of a notebook only this is taken: the text of the answer cells and of the cells that the student added. All other cells,
-and all metadata, come from the assignment's own source, so that nobody gains or loses by editing them.
+Nothing here runs anything. A submission is a notebook in STUDENT/ASSIGNMENT/ (as nbgrader collects them) or in
+STUDENT/. Of a notebook only this is taken: the text of the answer cells and of the cells that the student added. All
+other cells, and all metadata, come from the assignment's own source: nobody gains or loses by editing them.
 """
 
 import ast
@@ -50,7 +50,7 @@ class Submission:
 
     @property
     def timestamp(self) -> str:
-        """When it was handed in, as nbgrader notes it in timestamp.txt beside the notebook; "" for no or a wrong one."""
+        """When it was handed in, as nbgrader notes it in timestamp.txt beside the notebook; "" for none."""
         try:
             data = read_regular(self.path.parent / "timestamp.txt", 100) if self.path else b""
             return parse_utc(data.decode("ascii").strip()).strftime("%Y-%m-%d %H:%M:%S.%f UTC") if data else ""
@@ -283,8 +283,8 @@ class Assignment:
 # What a teacher may want to look at
 
 _NAMES = {"_getframe", "__globals__", "__closure__", "__code__", "__subclasses__", "__builtins__", "__mro__", "f_back",
-          "f_locals", "f_globals", "tb_frame", "gi_frame", "as_strided", "get_ipython", "setattr", "__setattr__", "exec",
-          "eval", "compile", "__import__", "globals"}  # fmt: skip
+          "f_locals", "f_globals", "tb_frame", "gi_frame", "as_strided", "get_ipython", "setattr", "__setattr__",
+          "exec", "eval", "compile", "__import__", "globals"}  # fmt: skip
 _MODULES = {"sys", "os", "gc", "ctypes", "inspect", "importlib", "builtins", "socket", "subprocess", "threading",
             "multiprocessing", "signal", "urllib", "requests", "shutil", "pathlib", "mmap", "pickle"}  # fmt: skip
 

@@ -1,0 +1,520 @@
+"""Grading: each submission in a sandbox, hostile ones too; marks as expected, and nobody else affected.
+
+The parts are tested one by one. Then a small class is graded as a teacher would do it, with two workers of which one is
+killed on the way. `python -m deploy.grading.trial` does the same with 300 submissions. What needs bubblewrap is skipped
+with a reason where it does not work.
+"""
+
+import csv
+import hashlib
+import html
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from deploy.course import build  # noqa: E402
+from deploy.grading import gradebook, grade, inside, pools, report, samples, sandbox, submissions, trial  # noqa: E402
+
+NAME = samples.HOSTILE
+LIMITS = {"cell": 3.0, "processes": 24, "memory": 600 * 2**20}
+
+
+def why_no_bwrap():
+    try:
+        return "" if sandbox.choose().startswith("bwrap") else "bubblewrap is not what is used here"
+    except sandbox.NoSandbox as problem:
+        return str(problem).splitlines()[0]
+
+
+needs_bwrap = pytest.mark.skipif(bool(why_no_bwrap()), reason=why_no_bwrap())
+
+
+def master_of(name):
+    return nbformat.read(ROOT / "solutions" / f"{name}.ipynb", as_version=4)
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A course folder with one assignment, generated."""
+    folder = tmp_path_factory.mktemp("grading")
+    (folder / "masters").mkdir()
+    shutil.copy(ROOT / "solutions" / f"{NAME}.ipynb", folder / "masters")
+    build.build(folder / "masters", folder / "course")
+    gradebook.Course(folder / "course").generate(NAME)
+    return folder / "course"
+
+
+@pytest.fixture(scope="module")
+def release(course):
+    return gradebook.Course(course).release(NAME)
+
+
+@pytest.fixture(scope="module")
+def assignment(course):
+    return submissions.Assignment.load(course, NAME)
+
+
+@pytest.fixture(scope="module")
+def master():
+    return master_of(NAME)
+
+
+# What was handed in
+
+
+def test_no_two_names_become_one_and_none_leads_elsewhere():
+    names = ["ada", "Ada", "..", ".", "../x", "a=2F", "a/", "a b", "a=20b", "é", "e\u0301", "'\"`$(id)", "\udcff"]
+    safe = [submissions.safe_id(name) for name in names]
+    assert len(set(safe)) == len(names)
+    assert all(set(s) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@-=") for s in safe)
+    assert not any(s.startswith(".") for s in safe)
+
+
+def test_submissions_are_found_in_both_layouts_and_the_rest_is_named(tmp_path):
+    for path in (f"ada/{NAME}/{NAME}.ipynb", f"bob/{NAME} (1).ipynb", f"cy/{NAME}/other.ipynb", f"di/{NAME}/a.ipynb",
+                 f"di/{NAME}/b.ipynb", f"eve/{NAME}/.hidden.txt", "flo/99_new/99_new.ipynb", f"gil/{NAME}.ipynb",
+                 f"gil/{NAME}/{NAME}.ipynb", f".git/{NAME}.ipynb"):  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("{}")
+    (tmp_path / "hal").symlink_to(tmp_path / "ada")
+    found, left = submissions.find(tmp_path, [NAME])
+    assert [(s.student, s.path and s.path.name, s.problem) for s in found] == [
+        ("ada", f"{NAME}.ipynb", ""), ("bob", f"{NAME} (1).ipynb", ""), ("cy", "other.ipynb", ""),
+        ("di", None, f"there is 2 notebooks, none of them {NAME}.ipynb in the folder that was handed in"),
+        ("eve", None, "there is no notebook in the folder that was handed in"), ("gil", f"{NAME}.ipynb", "")]
+    assert left == ["flo/99_new: no assignment of this course has this name",
+                    f"gil/{NAME}.ipynb: {NAME} of gil is there twice"]
+
+
+def test_a_pipe_or_a_folder_in_place_of_a_notebook_is_a_reason_and_does_not_hang(tmp_path):
+    os.mkfifo(tmp_path / "pipe.ipynb")
+    (tmp_path / "folder.ipynb").mkdir()
+    for name in ("pipe.ipynb", "folder.ipynb", "missing.ipynb"):
+        with pytest.raises(submissions.Unreadable, match="only a regular file is read"):
+            submissions.Submission("ada", NAME, tmp_path / name).bytes()
+
+
+def test_a_time_stamp_is_taken_only_when_it_is_one(tmp_path):
+    one = submissions.Submission("ada", NAME, tmp_path / "x.ipynb")
+    assert one.timestamp == ""
+    for text, wanted in (("2026-11-30 08:00:00.000000 UTC", "2026-11-30 08:00:00.000000 UTC"), ("soon", ""), ("", "")):
+        (tmp_path / "timestamp.txt").write_text(text)
+        assert one.timestamp == wanted
+
+
+def test_what_is_not_the_students_is_restored(release, assignment):
+    cells = submissions.read(samples.edited(release))
+    notebook, notes = submissions.restored(release, cells)
+    for cell in notebook.cells:
+        if "nbgrader" in cell.metadata:
+            true = next(c for c in release.cells if c.id == cell.id)
+            assert cell.metadata == true.metadata
+            assert submissions.is_answer(cell) or cell.source == true.source
+    ids = [c.metadata.nbgrader.grade_id for c in notebook.cells if "nbgrader" in c.metadata]
+    assert ids == [c.metadata.nbgrader.grade_id for c in release.cells]
+    assert "restored: graded-progress, setup" in notes[0]
+    assert notebook.metadata == release.metadata
+
+
+def test_answers_without_metadata_and_from_the_plain_exercise_are_found(release, master):
+    plain = nbformat.read(ROOT / "exercises" / f"{NAME}.ipynb", as_version=4)
+    for cell in plain.cells:
+        cell.source = samples.answers(master).get(cell.id, cell.source)
+    for data in (samples.bare(release, master), nbformat.writes(plain).encode()):
+        notebook, _ = submissions.restored(release, submissions.read(data))
+        sources = {c.id: c.source for c in notebook.cells}
+        assert {name: sources[name] for name in samples.answers(master)} == samples.answers(master)
+
+
+def test_cells_of_the_student_stay_in_their_place(release):
+    data = samples.filled(release, {}, added=[("setup", "helper = 1")], first=["first = 1"])
+    notebook, _ = submissions.restored(release, submissions.read(data))
+    sources = [c.source for c in notebook.cells]
+    place = next(i for i, c in enumerate(notebook.cells) if c.id == "setup")
+    assert sources[0] == "first = 1" and sources[place + 1] == "helper = 1"
+
+
+def test_nothing_secret_is_among_the_cells_for_the_sandbox(assignment, release):
+    text = json.dumps(assignment.cells(release))
+    assert assignment.seeds().keys() == {"02.a", "02.b", "02.c"}
+    assert not any(str(seed) in text for seeds in assignment.seeds().values() for seed in seeds)
+    assert "BEGIN HIDDEN" not in text and "ask_again" not in text
+
+
+@pytest.mark.parametrize("change", [
+    lambda s: s + "\nassert slot_1 == 7", lambda s: s.replace("ask_again", "asked"), lambda s: "", lambda s: "(",
+    lambda s: s.replace("### BEGIN HIDDEN TESTS", "### BEGIN HIDDEN TESTS\nassert mine"),
+])
+def test_a_test_of_the_teachers_own_is_refused_and_not_left_out_in_silence(assignment, change):
+    cell = next(c for c in assignment.notebook.cells if c.id == "graded-02-a")
+    other = nbformat.from_dict(json.loads(json.dumps(cell)))
+    other.source = change(other.source)
+    with pytest.raises(submissions.SourceError, match="`make course` did not write"):
+        submissions.asked(other, "here")
+
+
+def test_code_that_reaches_far_is_worth_a_look_and_a_right_answer_is_not(release, master):
+    def look(source):
+        cells = submissions.read(samples.filled(release, {}, first=[source]))
+        return submissions.worth_a_look(release, submissions.restored(release, cells)[0])
+
+    assert look("import sys; sys._getframe(1).f_locals") == ["added-1: _getframe, f_locals, sys"]
+    assert look("from autodiff.course import checks_02") == [] or "autodiff" in look("import autodiff.course.api")[0]
+    assert look("import autodiff.course.checks_02 as c") == ["added-1: autodiff.course.checks_02"]
+    assert look("getattr(f, '__globals__')") == ["added-1: __globals__"]
+    assert look("x = (") == []
+    right = submissions.restored(release, submissions.read(samples.filled(release, samples.answers(master))))[0]
+    assert submissions.worth_a_look(release, right) == []
+
+
+# What comes out of the sandbox
+
+
+def test_only_text_and_pictures_are_taken_from_outputs():
+    outputs = [{"output_type": "display_data", "data": {"text/html": "<script>", "text/plain": "t", "image/png": "iVBO",
+                                                         "application/javascript": "x", "image/svg+xml": "<svg/>"}},
+               {"output_type": "display_data", "data": {"image/png": '"><script>'}},
+               {"output_type": "stream", "name": "stdin", "text": "x" * 10**6}, {"output_type": "update"}, 3, None,
+               {"output_type": "error", "ename": 3, "evalue": None, "traceback": [{}, "\ud800"]}]  # fmt: skip
+    kept = gradebook.clean(outputs)
+    assert [o.output_type for o in kept] == ["display_data", "display_data", "stream", "error"]
+    assert kept[0].data == {"text/plain": "t", "image/png": "iVBO"} and kept[1].data == {"text/plain": ""}
+    assert kept[2].name == "stdout" and len(kept[2].text) == gradebook.TEXT
+    assert kept[3].traceback == ["", "?"]
+    assert gradebook.clean("no list") == []
+    nbformat.validate(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=kept)]))
+
+
+def test_a_verdict_is_one_of_the_known_ones_or_none(assignment):
+    said = {"02.a": {"status": "full marks", "text": "x"}, "02.b": {"status": "passed", "text": "ok", "fault": ["x"]},
+            "02.c": {"status": "not right", "text": "no", "fault": "not-a-fault"}, "99.z": {"status": "passed"}}
+    result = {"verdicts": said, "ended": "left", "where": "b"}
+    found = grade.verdicts(assignment, {"unreadable": "", "result": result})
+    assert {task: (v["status"], v["fault"]) for task, v in found.items()} == {
+        "02.a": ("failed", None), "02.b": ("passed", None), "02.c": ("not right", None)}
+    assert found["02.a"]["text"] == "02.a  The notebook ended its own process before this task (the last cell was b)."
+
+
+@pytest.mark.parametrize("value", [
+    1, -3, 10**50, True, None, ..., NotImplemented, 1.5, float("inf"), 1 + 2j, "text", [1, [2.0]], (1, "b"), {1, 2},
+    {"A": [1.0, {"b": ()}]},
+])
+def test_plain_data_goes_through_json_and_back(value):
+    back = inside.decode(json.loads(json.dumps(inside.encode(value))))
+    assert back == value and type(back) is type(value)
+
+
+def test_arrays_go_through_json_and_back_and_code_does_not():
+    import numpy as np
+
+    for array in (np.arange(6.0).reshape(2, 3), np.float32(2.5), np.array(True), np.int64(3)):
+        back = inside.decode(json.loads(json.dumps(inside.encode(array))))
+        assert back.dtype == array.dtype and np.array_equal(back, array)
+
+    class Number(float):
+        pass
+
+    deep = []
+    deep.append(deep)
+    for value in (len, Number(1), [Number(1)], np.array([object()]), deep, [0] * 30_000, 1 << 20_000, {1: print}):
+        with pytest.raises(inside.NotPlain):
+            inside.encode(value)
+
+
+# The sandbox
+
+
+def test_without_a_sandbox_grading_is_refused_with_a_reason(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sandbox, "_chosen", {})
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    assert grade.main([str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "bubblewrap (bwrap) is not installed" in said and "apt install bubblewrap" in said and "--unsafe" in said
+    with pytest.raises(sandbox.NoSandbox, match="neither docker nor podman"):
+        sandbox.choose(image="course")
+    assert sandbox.choose(unsafe=True) == sandbox.UNSAFE
+
+
+def test_a_container_is_shut_off(monkeypatch, tmp_path):
+    monkeypatch.setattr(sandbox, "_chosen", {})
+    monkeypatch.setattr(sandbox, "_fails", lambda kind: "none here")
+    monkeypatch.setattr(sandbox, "engine", lambda: "podman")
+    assert sandbox.choose(image="course") == "container"
+    command = " ".join(sandbox._container("course", sandbox.LIMITS, "/x/inside.py", "name"))
+    for part in ("podman run --rm -i --name name --network none --read-only --cap-drop ALL", "no-new-privileges",
+                 "--pids-limit 72", "--memory ", "--user 65534", "/x/inside.py:/inside.py:ro",
+                 "--entrypoint python course -s -P /inside.py"):  # fmt: skip
+        assert part in command
+
+
+def test_the_sandbox_holds_python_and_the_course_and_none_of_the_rest():
+    paths = sandbox.python_paths()
+    for hidden in (ROOT, ROOT / "solutions", ROOT / "tests", Path.home()):
+        assert not any(str(hidden) == path or str(hidden).startswith(path + "/") for path in paths), hidden
+
+
+def job_of(sample, assignment, release, **limits):
+    cells = submissions.read(next(iter(sample.files.values())))
+    notebook, _ = submissions.restored(release, cells)
+    return {"name": [sample.kind], "cells": assignment.cells(notebook), "seeds": assignment.seeds(),
+            "options": {"image": None, "unsafe": False, "limits": {**LIMITS, **limits}, "digest": inside.digest(),
+                        "inside": (ROOT / "deploy" / "grading" / "inside.py").read_text()}}
+
+
+# These are stopped by a limit on the whole notebook, which is set lower here than a class could have it.
+STOPPED = {"stubborn loop": {"seconds": 12.0, "cell": 2.0}, "many hogs": {}, "floods": {}, "aborts": {}}
+
+
+@needs_bwrap
+@pytest.mark.parametrize("kind", STOPPED)
+def test_a_notebook_beyond_its_limits_is_stopped_with_its_reason(kind, assignment, release, master):
+    sample = samples.hostile(release, master)[kind]
+    result = sandbox.work(job_of(sample, assignment, release, **STOPPED[kind]))
+    entry = {"unreadable": "", "result": result}
+    entry["verdicts"] = grade.verdicts(assignment, entry)
+    assert samples.problems(sample, entry, {"score": 0}, dict.fromkeys(sample.expected, 5)) == []
+    assert result["seconds"] < 120
+
+
+@needs_bwrap
+def test_another_version_of_the_course_on_a_worker_is_no_mark(assignment, release, master):
+    job = job_of(samples.right(release, master, NAME, "ada"), assignment, release)
+    job["options"]["digest"] = "other"
+    with pytest.raises(sandbox.WrongCourse, match="another version of the course"):
+        sandbox.work(job)
+
+
+@needs_bwrap
+def test_what_a_notebook_shows_is_kept_apart_from_its_marks(assignment, release):
+    show = "import numpy as np\nprint('printed')\nimport sys\nprint('aside', file=sys.stderr)\ndisplay(1)\nnp.arange(3)"
+    first = [show, "1/0", "%pwd", "!echo hidden"]
+    sample = samples.Sample("ada", NAME, {"x": samples.filled(release, {}, first=first)}, {})
+    result = sandbox.work(job_of(sample, assignment, release))
+    shown = [gradebook.clean(result["outputs"][f"added-{n}"]) for n in (1, 2, 3, 4)]
+    assert [(o.output_type, o.get("text") or o.data["text/plain"]) for o in shown[0]] == [
+        ("stream", "printed\n"), ("stream", "aside\n"), ("display_data", "1"), ("display_data", "array([0, 1, 2])")]
+    assert shown[1][0].ename == "ZeroDivisionError"
+    assert shown[2][0].data["text/plain"] == "'/tmp/work'"
+    assert not any("seed" in json.dumps(o) for o in result["outputs"].values() if "graded" in json.dumps(o))
+
+
+# A class
+
+
+def some(release, master, outside, port):
+    """About twenty submissions: right, untouched, wrong in known ways, and hostile."""
+    hostile = samples.hostile(release, master, outside, port)
+    mistakes = samples.prove.wrong_answers("02")
+    wanted = [next(w for w in mistakes if w.task == task) for task in ("02.a", "02.b", "02.c")]
+    kinds = ["endless loop", "endless answer", "fork bomb", "100 GB", "1 GB of output", "kills its parent",
+             "leaves later", "reads and writes outside", "calls the network", "prints results", "patches the check",
+             "patches it from an answer", "looks at frames", "edits its tests", "zero bytes", "no JSON", "huge",
+             "a link", "dots and quotes", "markup", "a formula"]  # fmt: skip
+    return [samples.right(release, master, NAME, "ada"), samples.stub(release, NAME, "bob"),
+            *[samples.wrong(release, master, NAME, f"wrong {w.task}", w) for w in wanted],
+            samples.wrong(release, master, NAME, "wrong again", wanted[0]), *[hostile[kind] for kind in kinds]]
+
+
+def run(*arguments, **more):
+    command = [sys.executable, "-m", "deploy.grading", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, **more)
+
+
+class Graded:
+    """A small class that was graded with two workers, of which one was killed on the way."""
+
+    def __init__(self, folder, course, release, master):
+        self.course, self.handed_in = folder / "course", folder / "handed-in"
+        shutil.copytree(course, self.course)
+        self.outside = [self.course / "hidden_key", self.course / "gradebook.db", self.course / "source",
+                        self.handed_in / "ada" / NAME, ROOT / "solutions", "/etc/passwd", Path.home()]
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.server.setblocking(False)
+        self.samples = some(release, master, self.outside, self.server.getsockname()[1])
+        for sample in self.samples:
+            sample.write(self.handed_in)
+        self.before = self.state()
+        options = ["--workers", "2", "--cell", "3", "--processes", "24", "--memory", "0.6"]
+        self.arguments = [self.handed_in, "--course", self.course, *options]
+        command = [sys.executable, "-m", "deploy.grading", *map(str, self.arguments)]
+        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        with subprocess.Popen(command, cwd=ROOT, **piped) as process:
+            self.killed = self.kill_one(process)
+            self.text = process.communicate(timeout=600)[0]
+            self.status = process.returncode
+
+    def kill_one(self, process):
+        """End a worker while it works, when a few results are there."""
+        for _ in range(2400):
+            there = len(list(self.course.glob("results/*/*.json")))
+            workers = [pid for pid in trial.workers_of(process.pid) if sandbox.descendants(pid)]
+            if there >= 6 and workers:
+                os.kill(workers[0], signal.SIGKILL)
+                return workers[0]
+            if process.poll() is not None:
+                return None
+            time.sleep(0.05)
+        return None
+
+    def state(self):
+        """What the submissions must not change: what was handed in, the sources and the key."""
+        files = [*self.handed_in.rglob("*"), *(self.course / "source").rglob("*"), self.course / "hidden_key"]
+        return {str(f): hashlib.sha256(f.read_bytes()).hexdigest() for f in files if f.is_file()}
+
+    def entry(self, sample):
+        return json.loads((self.course / "results" / submissions.safe_id(sample.student) / f"{NAME}.json").read_text())
+
+    def sample(self, kind):
+        return next(s for s in self.samples if s.kind == kind)
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory, course, release, master):
+    return Graded(tmp_path_factory.mktemp("class"), course, release, master)
+
+
+@needs_bwrap
+def test_every_mark_is_as_expected_although_a_worker_was_killed(graded):
+    assert graded.killed and graded.status == 0, graded.text
+    assert f"0 were graded before, {len(graded.samples)} now" in graded.text
+    assert trial.compared(graded.samples, graded.course) == []
+
+
+@needs_bwrap
+def test_nobody_else_is_affected(graded):
+    assert graded.state() == graded.before
+    with pytest.raises(BlockingIOError):
+        graded.server.accept()
+    assert not [p for p in (ROOT, graded.course, graded.handed_in) for _ in p.glob("written-by-a-submission")]
+    assert not Path("/x").exists()
+
+
+@needs_bwrap
+def test_what_hostile_ones_tried_is_told_to_the_teacher(graded):
+    with open(graded.course / "report" / "marks.csv", newline="", encoding="utf-8") as file:
+        rows = {row["id"].lstrip("'"): row for row in csv.DictReader(file)}
+    assert len(rows) == len(graded.samples)
+    for sample in graded.samples:
+        row = rows[submissions.safe_id(sample.student)]
+        assert sample.looks in row["worth a look"], sample.kind
+        assert sample.says in row["reason"], sample.kind
+    assert not any(row["student"].startswith(("=", "+", "-", "@")) for row in rows.values())
+
+
+@needs_bwrap
+def test_the_report_names_the_common_mistakes_and_runs_nothing(graded):
+    page = (graded.course / "report" / "index.html").read_text(encoding="utf-8")
+    one = next(w for w in samples.prove.wrong_answers("02") if w.fault == graded.sample("wrong").expected["02.a"][1])
+    title = grade.report.api.tasks()["02.a"].fault(one.fault).title
+    with open(graded.course / "report" / "mistakes.csv", newline="", encoding="utf-8") as file:
+        first = next(csv.DictReader(file))
+    assert (first["students"], first["task"], first["fault"], first["what"]) == ("2", "02.a", one.fault, title)
+    assert html.escape(title) in page and page.count("<svg") == 3 and "<desc>" in page
+    assert "<script" not in page and "onerror=alert(1)>" not in page
+    assert "src=" not in page and "url(" not in page.replace("url(#", "")
+    assert "&lt;script&gt;alert(1)&lt;" in page
+
+
+@needs_bwrap
+def test_the_pages_for_students_say_why_run_nothing_and_keep_the_seeds(graded, assignment):
+    seeds = [str(seed) for seeds in assignment.seeds().values() for seed in seeds]
+    for sample in graded.samples:
+        page = graded.course / "feedback" / submissions.safe_id(sample.student) / NAME / f"{NAME}.html"
+        text = page.read_text(encoding="utf-8")
+        assert not any(seed in text for seed in seeds) and "BEGIN HIDDEN" not in text
+        assert sample.says in html.unescape(text), sample.kind
+        assert "<script>alert(1)" not in text and "<img src=x onerror" not in text and "<img onerror" not in text
+
+
+@needs_bwrap
+def test_a_second_run_does_only_what_is_left(graded, master, release):
+    again = run(*graded.arguments)
+    assert again.returncode == 0 and f"{len(graded.samples)} were graded before, 0 now" in again.stdout, again.stderr
+    # One hands in again, one result is lost, and one mark was not written when the machine went down.
+    bob, wrong = graded.sample("stub"), graded.sample("wrong")
+    samples.right(release, master, NAME, "new").write(graded.handed_in)
+    shutil.copy(graded.handed_in / "new" / NAME / f"{NAME}.ipynb", graded.handed_in / bob.student / NAME)
+    kept = graded.course / "results" / submissions.safe_id(wrong.student) / f"{NAME}.json"
+    kept.write_text(kept.read_text()[:100])
+    ada = graded.course / "results" / "ada" / f"{NAME}.json"
+    ada.write_text(json.dumps({k: v for k, v in json.loads(ada.read_text()).items() if k != "marked"}))
+    third = run(*graded.arguments)
+    assert f"{len(graded.samples) - 3} were graded before, 4 now" in third.stdout, third.stderr
+    marks = gradebook.Course(graded.course).marks()
+    assert marks["bob", NAME]["score"] == marks["new", NAME]["score"] == marks["ada", NAME]["score"] == 15
+    assert json.loads(kept.read_text())["verdicts"]["02.a"]["fault"] == wrong.expected["02.a"][1]
+
+
+@needs_bwrap
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="Dask is not installed: extra grading")
+def test_a_dask_cluster_gives_the_same_marks(tmp_path, course, graded):
+    """Its workers run elsewhere, and have only what a package has: the course, without this folder."""
+    shutil.copytree(course, tmp_path / "course")
+    kinds = ("right", "wrong", "patches the check", "leaves later")
+    few = [graded.sample(kind) for kind in kinds]
+    for sample in few:
+        sample.write(tmp_path / "handed-in")
+    with trial.cluster(2) as address:
+        ran = run(tmp_path / "handed-in", "--course", tmp_path / "course", "--dask", address)
+    assert ran.returncode == 0 and "4 now" in ran.stdout, ran.stdout + ran.stderr
+    assert trial.compared(few, tmp_path / "course") == []
+    workers = {json.loads(p.read_text())["result"]["worker"] for p in (tmp_path / "course").glob("results/*/*.json")}
+    assert workers
+
+
+@needs_bwrap
+@pytest.mark.skipif("AUTODIFF_POSTGRES" not in os.environ, reason="AUTODIFF_POSTGRES names no empty database")
+def test_a_postgresql_gradebook(tmp_path, course, graded):
+    shutil.copytree(course, tmp_path / "course")
+    few = [graded.sample(kind) for kind in ("right", "wrong")]
+    for sample in few:
+        sample.write(tmp_path / "handed-in")
+    url = os.environ["AUTODIFF_POSTGRES"]
+    for expected in ("2 now", "2 were graded before"):
+        ran = run(tmp_path / "handed-in", "--course", tmp_path / "course", "--db", url)
+        assert ran.returncode == 0 and expected in ran.stdout, ran.stdout + ran.stderr
+    marks = gradebook.Course(tmp_path / "course", url).marks()
+    assert marks["ada", NAME]["score"] == 15
+
+
+# The rest
+
+
+def test_workers_that_die_again_and_again_leave_their_jobs_and_end(monkeypatch):
+    monkeypatch.setattr(pools.sandbox, "work", os._exit)
+    done = list(pools.on_processes(iter([3, 4, 5]), 2))
+    assert sorted(job for job, _ in done) == [3, 4, 5] and all(isinstance(r, pools.Left) for _, r in done)
+
+
+def test_a_password_is_not_shown_and_a_driver_is_chosen():
+    assert gradebook.without_password("postgresql+psycopg://me:secret@host/db") == "postgresql+psycopg://me:***@host/db"
+    assert gradebook.driver_of("postgres://host/db") == "postgresql+psycopg://host/db"
+    assert gradebook.driver_of("sqlite:///x.db") == "sqlite:///x.db"
+
+
+def test_mistakes_are_counted_by_student_and_cells_of_a_table_are_no_formulas():
+    told = [(who, who, NAME, task, "not right", fault, "t") for who, task, fault in (
+        ("ada", "02.a", "one-edge"), ("bob", "02.a", "one-edge"), ("ada", "02.b", "one-slot"), ("cy", "02.b", ""))]
+    assert [row[:3] for row in report.mistakes(told)] == [(2, "02.a", "one-edge"), (1, "02.b", "one-slot")]
+    assert report._cell("=1+1") == "'=1+1" and report._cell("-x") == "'-x" and report._cell(-1.5) == -1.5
+
+
+def test_an_empty_folder_and_a_missing_one_are_said(tmp_path, course, capsys, monkeypatch):
+    monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
+    assert grade.main([str(tmp_path / "none"), "--course", str(course)]) == 1
+    assert "There is no folder" in capsys.readouterr().err
+    assert grade.main([str(tmp_path), "--course", str(course)]) == 1
+    assert "There are no submissions" in capsys.readouterr().err
