@@ -352,8 +352,8 @@ def run_cell(shell, source, limits, kill=os.kill, again=(1, 2, 3)):
         raise CellTimeout(f"this cell was stopped after {seconds:g} s")
 
     signal.signal(signal.SIGALRM, ring)
-    # Again and again: code that swallows everything swallows the first one too.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 5.0)
+    # Again and again: code that swallows everything swallows the first one too, and so does a hook of `os.fork`.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         shell.run_cell(source, store_history=True)
     except CellTimeout:
@@ -540,7 +540,8 @@ def watch(denied, tracer):
                     return  # an import
                 if not file.startswith(everything) and not file.startswith("<frozen"):
                     what = arguments[1] if names is not None else event
-                    note(what)
+                    if event != "compile":
+                        note(what)  # Python compiles a line too, to show it below an error
                     raise fails(_NOT_HERE.format(what))
                 frame = frame.f_back
         finally:

@@ -22,40 +22,37 @@ class Left(Exception):
 def on_processes(jobs, workers):
     """Run the jobs in `workers` processes of this machine."""
     jobs, again, fruitless = iter(jobs), [], 0
-    while True:
-        first = next(again_and_new := itertools.chain(again, jobs), None)
-        if first is None:
-            return
-        running, again = {}, []
-        with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            try:
-                source = itertools.chain([first], again_and_new)
-                for job in itertools.islice(source, workers * AHEAD):
-                    running[pool.submit(sandbox.work, job)] = job
-                while running:
-                    done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
-                    for future in done:
-                        error = future.exception()
-                        if isinstance(error, BrokenProcessPool):
-                            raise error
-                        job = running.pop(future)
-                        fruitless = 0
-                        for more in itertools.islice(source, 1):
-                            running[pool.submit(sandbox.work, more)] = more
-                        yield job, error or future.result()
-            except BrokenProcessPool:
-                # All that were handed out are lost with the pool: they begin anew in another one.
-                fruitless += 1
-                again = list(running.values())
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in list((pool._processes or {}).values()):
-                    process.kill()
-                raise
-        if fruitless >= FRUITLESS:
-            for job in itertools.chain(again, jobs):
-                yield job, Left("the worker processes of this machine were ended again and again")
-            return
+    while fruitless < FRUITLESS:
+        running = {}
+        pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        try:
+            while True:
+                while len(running) < workers * AHEAD:
+                    # A job is in one of the two lists at every moment: submitting may fail.
+                    if not again and (job := next(jobs, None)) is not None:
+                        again.append(job)
+                    if not again:
+                        break
+                    running[pool.submit(sandbox.work, again[-1])] = again[-1]
+                    again.pop()
+                if not running:
+                    return
+                for future in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
+                    error = future.exception()
+                    if isinstance(error, BrokenProcessPool):
+                        raise error
+                    fruitless = 0
+                    yield running.pop(future), error or future.result()
+        except BrokenProcessPool:
+            # All that were handed out are lost with the pool: they begin anew in another one.
+            fruitless += 1
+            again += running.values()
+        finally:
+            for process in list((pool._processes or {}).values()):
+                process.kill()
+            pool.shutdown(wait=False, cancel_futures=True)
+    for job in itertools.chain(again, jobs):
+        yield job, Left("the worker processes of this machine were ended again and again")
 
 
 def on_dask(jobs, address):

@@ -198,7 +198,9 @@ def restored(release, cells: list[dict]):
     for name, cell in known.items():
         if is_answer(cell):
             if name in taken:
-                cell.source = taken[name]
+                # A page with the answer on it, the teacher's too, must run nothing of it.
+                changed_text = cell.cell_type == "markdown" and taken[name] != cell.source
+                cell.source = without_tags(taken[name]) if changed_text else taken[name]
             else:
                 notes.append(f"the answer {name} is missing")
         elif cell.cell_type == "code" and taken.get(name, "").rstrip() != cell.source.rstrip():
@@ -211,10 +213,21 @@ def restored(release, cells: list[dict]):
             made.append(known[place])
         for cell in after.get(place, ()):
             number += 1
-            make = nbformat.v4.new_code_cell if cell["type"] == "code" else nbformat.v4.new_markdown_cell
-            made.append(make(cell["source"], id=f"added-{number}"))
+            if cell["type"] == "code":
+                made.append(nbformat.v4.new_code_cell(cell["source"], id=f"added-{number}"))
+            else:
+                made.append(nbformat.v4.new_markdown_cell(without_tags(cell["source"]), id=f"added-{number}"))
     notebook.cells = made
     return notebook, notes
+
+
+def without_tags(text: str) -> str:
+    """Markdown in which nothing is HTML.
+
+    >>> without_tags("a < b, <b onclick=x>, <!-- c -->")
+    'a < b, &lt;b onclick=x>, &lt;!-- c -->'
+    """
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 
 def is_answer(cell) -> bool:

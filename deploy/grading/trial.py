@@ -99,7 +99,7 @@ def class_of(count, course, port):
 def outside(course):
     home = pathlib.Path.home()
     return [course / "hidden_key", course / "gradebook.db", course / "source", ROOT / "solutions", ROOT / "tests",
-            *[p for p in (home / ".bashrc", home / ".profile", home) if p.exists()], "/etc/passwd", "/etc/shadow"]
+            home / ".bashrc", home / ".profile", "/etc/passwd", "/etc/shadow"]
 
 
 def graded(way, handed_in, target):
