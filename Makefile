@@ -19,7 +19,7 @@ SAME := $(if $(findstring command,$(origin PYTHON)),--same-python)
 SET_UP = @$(PYTHON) deploy/bootstrap.py $(SAME)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks exercises reference book course bench lint lock clean
+.PHONY: help lab test notebooks exercises reference book lite course grade hub bench lint lock clean
 
 help:
 	@echo "make lab        set up, then open JupyterLab on the first lesson (PORT=8890, ARGS=--no-browser)"
@@ -29,6 +29,9 @@ help:
 	@echo "make reference  write autodiff/README.md anew from the docstrings"
 	@echo "make book       build the lessons as a site to read offline, build/book (ARGS=--check-links asks the network)"
 	@echo "make course     write an nbgrader course folder, build/course (ARGS=../my-course writes another one)"
+	@echo "make lite       build the course as a site that runs in the browser, build/lite"
+	@echo "make grade      mark what students handed in, each in a sandbox (SUBMISSIONS=folder)"
+	@echo "make hub        start a class server on this machine, as root (ARGS=\"--students class.txt\")"
 	@echo "make bench      time the engine beside its peers (ARGS=\"--quick doublings\" for some rows)"
 	@echo "make lint       check the style of the code"
 	@echo "make lock       pin the newest versions that work together in deploy/constraints.txt"
@@ -62,6 +65,17 @@ book:
 course:
 	$(SET_UP) course test
 	@$(VENV_PYTHON) deploy/course/build.py $(ARGS)
+
+lite:
+	$(SET_UP) course lite
+	@$(VENV_PYTHON) deploy/lite/build.py $(ARGS)
+
+grade:
+	$(SET_UP) course test grading
+	@$(VENV_PYTHON) -m deploy.grading $(SUBMISSIONS) $(ARGS)
+
+hub:
+	@$(PYTHON) deploy/hub/start.py $(ARGS)
 
 bench:
 	$(SET_UP) bench
