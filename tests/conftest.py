@@ -5,6 +5,7 @@ AUTODIFF_REQUIRE=torch,browser (as CI sets it) makes a missing part an error, an
 
 import importlib.util
 import os
+import shutil
 
 import browser_support
 import pytest
@@ -29,14 +30,24 @@ def missing_hub():
     return None
 
 
-OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book, "hub": missing_hub}
+def missing_lite():
+    if importlib.util.find_spec("jupyterlite_pyodide_kernel") is None:
+        return "JupyterLite is not installed: python deploy/bootstrap.py lite"
+    if shutil.which("npm") is None:
+        return "there is no npm to get Pyodide from: install Node.js"
+    return None
+
+
+OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book, "hub": missing_hub,
+            "lite": missing_lite}  # fmt: skip
 
 
 def required():
     return {name.strip() for name in os.environ.get("AUTODIFF_REQUIRE", "").split(",") if name.strip()}
 
 
-def pytest_configure():
+def pytest_configure(config):
+    config.addinivalue_line("markers", "lite: builds the site that runs in the browser (extra: lite)")
     for name in sorted(required()):
         if name not in OPTIONAL:
             raise pytest.UsageError(f"AUTODIFF_REQUIRE names {name!r}; it knows {', '.join(OPTIONAL)}.")

