@@ -123,7 +123,7 @@ TASKS = (
         "        if ...:                                  # the shape\n"
         "            raise ValueError(...)\n"
         "        self.grads[node] = ...                   # two cases, and never +=\n\n"
-        "    def take(self, node): return self.grads....(node)\n"
+        "    def take(self, node): return ...             # and remove it\n"
         "    def __contains__(self, node): return ...\n"
         "    def extend(self, other): ...                 # accumulate does it"),
         "Shares are added, absent is absent, and no array is written to.", _is_class),

@@ -3,10 +3,10 @@
 import numpy as np
 
 from autodiff.course.capstone import training
-from autodiff.course.capstone.bench import ENGINE_INSIDE, Bench, raised
+from autodiff.course.capstone.bench import ENGINE_INSIDE, Bench, Found, raised
 from autodiff.course.capstone.engine import PARTS, Engine
 from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, as_array, same, show
-from autodiff.course.judge import Fault
+from autodiff.course.judge import Fault, stopped
 from autodiff.course.result import Table, safe_repr
 
 _BOARD = "Run board(globals()): it says which part it is."
@@ -157,8 +157,10 @@ def _probe_digits(bench, train, names):
     ran = bench.run(train, training.network(), training.batches(), training.RATE, engine=engine, lines=10_000_000)
     if ran.ended == "raised":
         bench.wrong(f"With our parts your loop is right. With yours `{call}` {raised(ran)}.", look=_BOARD)
-    params = _arrays_of(bench, bench.call(call, train, training.network(), training.batches(), training.RATE,
-                                          engine=engine, lines=10_000_000), call)
+    problem = stopped(bench.attempt, ran, call)
+    if problem is not None:
+        raise Found(problem)
+    params = _arrays_of(bench, ran.value, call)
     right = training.share_right(params)
     agrees = all(np.allclose(got, want, rtol=0, atol=1e-6) for got, want in zip(params, training.right_params()))
     if not agrees:

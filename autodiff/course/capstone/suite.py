@@ -4,7 +4,6 @@ A test of one part runs this part with ours for the rest: a fault anywhere else 
 whole run all parts together, and compare with `autodiff`. Every test says in one sentence what it found first.
 """
 
-import html
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -309,12 +308,6 @@ class Board(Page):
             rows += [(cells + first).rstrip(), *(" " * start + line for line in more)]
         rows.insert(1, "-" * max(map(len, rows)))
         return "\n\n".join([self.headline, *self.body, textwrap.indent("\n".join(rows), "  "), *self.after])
-
-    def html(self) -> str:
-        head = f"<p><strong>{html.escape(self.headline)}</strong></p>"
-        text = "".join(f"<p>{html.escape(line)}</p>" for line in self.body)
-        after = "".join(f"<p>{html.escape(line)}</p>" for line in self.after)
-        return f"<div>{head}{text}{self.table.html()}{after}</div>"
 
 
 def run_suite(engine: Engine, seed: int = 0) -> Board:
