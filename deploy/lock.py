@@ -39,7 +39,8 @@ def main():
         wanted.write_text(header + "\n".join(pins) + "\n")
 
         python = new_environment(pathlib.Path(folder, "trial"))
-        run(python, "-m", "pip", "install", "-q", "-c", str(wanted), "-e", ".[course,test,browser,bench,book,hub,grading,lite]")
+        extras = "course,test,browser,bench,book,hub,grading,lite"
+        run(python, "-m", "pip", "install", "-q", "-c", str(wanted), "-e", f".[{extras}]")
         run(python, "-m", "pip", "check")
         TARGET.write_text(wanted.read_text())
     print(f"Wrote {TARGET.relative_to(ROOT)}: {len(pins)} packages.")

@@ -126,7 +126,8 @@ PRINTS = "for _ in range(10_000):\n    print('x' * 100_000)"
 FLOODS = ("import os\ntry:\n    for number in range(3, 256):\n        try:\n            for _ in range(1000):\n"
           "                os.write(number, b'x' * 10**6 + b'\\n')\n        except OSError:\n            pass\n"
           "except MemoryError:\n    pass")  # fmt: skip
-FILLS = ("for k in range(100):\n    with open(f'/tmp/fill{k}', 'wb') as f:\n        for _ in range(100):\n"
+FILLS = ("import tempfile\nfor k in range(100):\n    with open(f'{tempfile.gettempdir()}/fill{k}', 'wb') as f:\n"
+         "        for _ in range(100):\n"
          "            f.write(b'x' * 10**7)")  # fmt: skip
 KILLS = ("import os, signal\nfor pid in [os.getppid(), 1, -1, *range(2, 50)]:\n    if pid != os.getpid():\n"
          "        try:\n            os.kill(pid, signal.SIGKILL)\n        except OSError:\n            pass")
@@ -243,7 +244,8 @@ for path in {list(map(str, paths))!r}:
             open(target, "w").write("written by a submission")
         except OSError:
             pass
-for target in ("/x", "/usr/x", "/etc/x", "/root/x", "/home/x", "/dev/shm/x", "/proc/sys/kernel/hostname"):
+homes = ["/home/x", os.path.expanduser("~root") + "/x"]
+for target in ("/x", "/usr/x", "/etc/x", *homes, "/dev/shm/x", "/proc/sys/kernel/hostname"):
     try:
         open(target, "w").write("x")
         found.append(target)
