@@ -25,6 +25,7 @@ to the gradebook.
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import io
 import json
@@ -434,7 +435,7 @@ def judge(shell, cells, limits, seeds, tell):
             for task, expressions in cell["tasks"]:
                 undone.update(dict.fromkeys(put_back()))
                 try:
-                    answers = [eval(expression, shell.user_ns) for expression in expressions]
+                    answers = eval(f"[{', '.join(expressions)}]", shell.user_ns)
                 except Exception as error:
                     tell(what="verdict", **verdict(task, WRONG, NO_ANSWER.format(_line(error))))
                     continue
@@ -554,106 +555,123 @@ def guard(judging):
     """Two functions for all that decides a verdict: one puts it back and names what differed, one names the first."""
     import builtins
 
+    from autodiff.course import api
+
     course = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "autodiff"}
     near = {m.__name__: m for module in course.values() for m in vars(module).values()
             if isinstance(m, types.ModuleType) and m.__name__.split(".")[0] not in ("autodiff", "sys", "os")}
     near |= {name: m for name, m in sys.modules.items() if name.split(".")[0] == "numpy" and m is not None}
     for name in ("builtins", "random", "math", "inspect", "contextlib", "functools", "json", "json.encoder"):
         near[name] = sys.modules[name]
-    spaces = []  # (what, a live view of the names, the names as they are now, how to set one, whether more are allowed)
+    shadows = frozenset(name for name in vars(builtins) if not name.startswith("_"))
+    # Each: what it is called, a live view of its names, the names as they are now, all of them, how to set and to take
+    # one away, and the names that must not be added (None: any).
+    spaces = []
 
-    def keep(what, live, put, take=None):
-        spaces.append((what, live, live.get, list(live.items()), len(live), put, take))
+    def keep(what, live, put, names=None, take=None, barred=frozenset()):
+        names = list(live.items()) if names is None else names
+        spaces.append((what, live, live.get, names, frozenset(live), len(live), put, take, barred))
 
-    def keep_class(what, cls):
-        keep(what, vars(cls), lambda name, value: type.__setattr__(cls, name, value),
-             lambda name: type.__delattr__(cls, name))  # fmt: skip
-
-    # The real tasks and their faults are frozen, which `object.__setattr__` overrules.
-    judging._apart = _guarded(judging, lambda: first_change())
     for name, module in sorted({**course, **near}.items()):
-        keep(name, vars(module), vars(module).__setitem__)
-        for attribute, value in list(vars(module).items()):
-            if isinstance(value, type) and value.__module__ == name and not value.__flags__ & (1 << 8):
-                keep_class(f"{name}.{attribute}", value)
+        live = vars(module)
+        # Of other packages what is called or multiplied; their caches and settings change as they are used.
+        names = [(n, v) for n, v in live.items() if name in course or callable(v) or type(v) is float]
+        barred = shadows if name != "builtins" else frozenset()
+        keep(name, live, live.__setitem__, names, live.__delitem__, barred)
+        for attribute, value in list(live.items()):
+            if isinstance(value, type) and value.__module__ == name and not value.__flags__ & _IMMUTABLE:
+                keep(f"{name}.{attribute}", vars(value), functools.partial(type.__setattr__, value), None,
+                     functools.partial(type.__delattr__, value), None)  # fmt: skip
             elif name in course and type(value) is dict and not attribute.startswith("__"):
                 keep(f"{name}.{attribute}", value, value.__setitem__)
-    from autodiff.course import api
-
     keep("inside.py", globals(), globals().__setitem__)
     tasks = api.tasks()
     keep("autodiff.course.api.tasks()", tasks, tasks.__setitem__)
     for task in tasks.values():
-        for thing in (task, *task.faults):
+        for thing in (task, *task.faults):  # frozen, which `object.__setattr__` overrules
             keep(f"the task {task.id}", vars(thing), vars(thing).__setitem__)
     own = [f for module in course.values() for f in vars(module).values() if isinstance(f, types.FunctionType)]
     lists = [(f"{name}.{a}", v, tuple(v)) for name, module in course.items() for a, v in vars(module).items()
              if type(v) is list]  # fmt: skip
     cells = [(f.__qualname__, cell, cell.cell_contents) for f in own for cell in f.__closure__ or () if _full(cell)]
-    shadows = frozenset(name for name in vars(builtins) if not name.startswith("_"))
-    missing, changing = object(), _CHANGING
-    size, both = len, zip
+    known = {(what, name) for what, live, *_ in spaces for name in live if name in shadows}
+    missing, changing, filled, size, both, same = object(), _CHANGING, _FILLED, len, zip, frozenset.__contains__
 
-    # Only operators and local names in here: the built-ins may not be what they were.
-    def first_change():
-        for what, live, get, names, count, _, take in spaces:
+    # In the next three only operators and local names: the built-ins may not be what they were.
+    def changes():
+        found = []
+        for what, live, get, names, all_names, count, _, take, barred in spaces:
             for name, value in names:
-                if get(name, missing) is not value and (what, name) not in changing:
-                    return what + "." + name
-            if size(live) != count:
-                if take is not None:
-                    return what
+                now = get(name, missing)
+                if now is not value and (what, name) not in changing:
+                    found += ((what + "." + name, now),)
+            if size(live) != count and take is not None:
                 for name in live:
-                    if name in shadows and what != "builtins" and (what, name) not in known:
-                        return what + "." + name
+                    if not same(all_names, name) and name not in filled and (barred is None or same(barred, name)):
+                        if (what, name) not in known:
+                            found += ((what + "." + name, live[name]),)
         for what, live, values in lists:
             if size(live) < size(values):
-                return what
-            for one, other in both(live, values):
-                if one is not other:
-                    return what
+                found += ((what, missing),)
+            for now, value in both(live, values):
+                if now is not value:
+                    found += ((what, now),)
         for what, cell, value in cells:
-            if cell.cell_contents is not value:
-                return what
-        return None
+            now = cell.cell_contents
+            if now is not value:
+                found += ((what, now),)
+        return found
 
-    known = {(what, name) for what, live, *_ in spaces for name in live if name in shadows}
-    first_change.__code__ = first_change.__code__.replace(co_filename=judging.__file__)
+    def first_change(before=()):
+        after = changes()
+        for (one, was), (other, now) in both(before, after):
+            if one != other or was is not now:
+                return other
+        if size(after) > size(before):
+            return after[-1][0]
+        return before[-1][0] if size(before) > size(after) else None
+
+    judging._apart = _guarded(judging._apart, changes, first_change)
+    for index, space in enumerate(spaces):
+        if space[0] == "autodiff.course.judge":  # which has the guarded one from now on
+            spaces[index] = (*space[:3], list(vars(judging).items()), *space[4:])
+    for function in (changes, first_change, judging._apart):
+        # The budget of lines of an answer leaves out the course's own files.
+        function.__code__ = function.__code__.replace(co_filename=judging.__file__)
 
     def put_back():
         found = []
         while True:
-            before = size(found)
-            for what, live, get, names, count, put, take in spaces:
+            before = len(found)
+            for what, live, get, names, all_names, count, put, take, barred in spaces:
                 for name, value in names:
                     if get(name, missing) is not value and (what, name) not in changing:
                         put(name, value)
                         found.append(what + "." + name)
-                if size(live) != count:
-                    pristine = {name for name, _ in names}
-                    for name in [n for n in live if n not in pristine]:
-                        if take is not None:
+                if len(live) != count and take is not None:
+                    for name in [n for n in live if n not in all_names and n not in filled]:
+                        if (barred is None or name in barred) and (what, name) not in known:
                             take(name)
                             found.append(what + "." + name)
-                        elif name in shadows and what != "builtins":
-                            del live[name]
-                            found.append(what + "." + name)
             for what, live, values in lists:
-                if tuple(live[:size(values)]) != values:
+                if tuple(live[:len(values)]) != values:
                     live[:] = values
                     found.append(what)
             for what, cell, value in cells:
                 if cell.cell_contents is not value:
                     cell.cell_contents = value
                     found.append(what)
-            if size(found) == before or before > 1000:
+            # A second time, since what was put back may have been in use here.
+            if len(found) == before or before > 1000:
                 return found
 
     return put_back, first_change
 
 
-# What changes in use.
-_CHANGING = {("autodiff.course.graphs.Budget", "active")}
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+_CHANGING = {("autodiff.course.graphs.Budget", "active")}  # changes while it is used
+# A class has these when they were asked for.
+_FILLED = {"__slotnames__", "__annotations__", "__doc__", "__annotations_cache__", "_abc_impl"}
 
 
 def _full(cell):
@@ -663,20 +681,21 @@ def _full(cell):
         return False
 
 
-def _guarded(judging, first_change):
-    """`judge._apart`, with a look at the guard before the check goes on with what an answer returned."""
-    real, fails = judging._apart, Tampered
+def _guarded(real, changes, first_change):
+    """`judge._apart`, with a look at the guard before the check goes on with what an answer returned.
+
+    The check itself may have changed something for the time of the call, so before and after are compared.
+    """
+    fails = Tampered
 
     def _apart(function, args):
+        before = changes()
         for value in real(function, args):
-            changed = first_change()
+            changed = first_change(before)
             if changed:
                 raise fails(changed)
             yield value
 
-    for function in (_apart, first_change):
-        # The budget of lines leaves out the course's own files.
-        function.__code__ = function.__code__.replace(co_filename=judging.__file__)
     return _apart
 
 
