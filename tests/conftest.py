@@ -38,16 +38,21 @@ def missing_lite():
     return None
 
 
+def missing_time():
+    if not os.environ.get("AUTODIFF_THOROUGH"):
+        return "it takes long, and CI runs it: AUTODIFF_THOROUGH=1"
+    return None
+
+
 OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book, "hub": missing_hub,
-            "lite": missing_lite}  # fmt: skip
+            "lite": missing_lite, "thorough": missing_time}  # fmt: skip
 
 
 def required():
     return {name.strip() for name in os.environ.get("AUTODIFF_REQUIRE", "").split(",") if name.strip()}
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "lite: builds the site that runs in the browser (extra: lite)")
+def pytest_configure():
     for name in sorted(required()):
         if name not in OPTIONAL:
             raise pytest.UsageError(f"AUTODIFF_REQUIRE names {name!r}; it knows {', '.join(OPTIONAL)}.")

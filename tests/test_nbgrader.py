@@ -430,6 +430,7 @@ def expected(name, lost=(), thought=None):
     return {**marks, "reflect": thought}, sum(marks.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CHOSEN)
 def test_marks_are_as_expected(course, name):
     assert course.marks(name, "right") == expected(name)
@@ -438,6 +439,7 @@ def test_marks_are_as_expected(course, name):
         assert course.marks(name, f"wrong-{number}") == expected(name, [wrong.task]), wrong
 
 
+@pytest.mark.thorough
 def test_tricks_do_not_pay(course):
     name = "02_one_edge_twice"
     marks, score = course.marks(name, "cheat")
@@ -446,6 +448,7 @@ def test_tricks_do_not_pay(course):
     assert "autodiff.course.check is not as the course made it" in course.feedback(name, "cheat")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CHOSEN)
 def test_feedback_has_the_diagnosis(course, name):
     import html
@@ -456,6 +459,7 @@ def test_feedback_has_the_diagnosis(course, name):
         assert html.unescape(course.feedback(name, f"wrong-{number}")).count(f"{wrong.task}  not right: {title}") >= 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CHOSEN)
 def test_feedback_tells_neither_hidden_tests_nor_answers(course, name, rules):
     source = nbformat.read(course.path("source", name), as_version=4)
@@ -482,9 +486,11 @@ def test_feedback_tells_neither_hidden_tests_nor_answers(course, name, rules):
         assert page.count(rules["LEFT_OUT"]) == 1 and "ZeroDivisionError" in page
 
 
+@pytest.mark.thorough
 def test_validate_works_on_the_released_copy(course):
     assert course.said == "Success! Your notebook passes all the tests.\n"
 
 
+@pytest.mark.thorough
 def test_nothing_is_kept_in_anybodys_progress(course):
     assert not [path for path in course.home.rglob("*progress*.json")]
