@@ -115,6 +115,8 @@ def _bwrap(kind, limits, script=None):
             command += ["--cap-add", capability]
     else:
         command += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
+        if "--disable-userns" in subprocess.run(["bwrap", "--help"], capture_output=True, text=True).stdout:
+            command += ["--disable-userns"]
     command += ["--clearenv"]
     for name, value in environment().items():
         command += ["--setenv", name, value]
@@ -329,7 +331,7 @@ def _processes_of_mine(kind):
 def descendants(root):
     """The processes that came from `root`, deepest first."""
     parents = {}
-    for name in os.listdir("/proc"):
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
                 text = pathlib.Path("/proc", name, "stat").read_text()
