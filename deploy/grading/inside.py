@@ -17,10 +17,10 @@ carries a secret that was drawn after the notebook was handed in. So nobody has 
 `check` or leaving early.
 
 What remains possible, for answers in code only and with intent: to write into the memory of this process (arrays beyond
-their bounds) and forge everything; to return an object whose own methods change the check, and change it back before
-the next comparison; to call the right answers of the course itself, which every learner has on disk. What looks like
-one of these is listed for the teacher (`submissions.py`). None of it leads out of the sandbox, to other submissions or
-to the gradebook.
+their bounds, a foreign function library) and forge everything; to return an object whose own methods change the check,
+and change it back before the next comparison; to call the right answers of the course itself, which every learner has
+on disk. What looks like one of these is listed for the teacher (`submissions.py`). None of it leads out of the sandbox,
+to other submissions or to the gradebook.
 """
 
 import contextlib
@@ -48,6 +48,8 @@ TEXT = 6000  # characters of one diagnosis
 PUBLIC_SEED = 1  # of the check whose diagnosis is shown
 SCAN = 0.1  # seconds between two looks at the memory in use
 
+THREAD = "a thread"
+RUNNING = "A thread that the notebook started still runs, and could change the check. End it, and hand in again."
 CHANGED = "{} is not as the course made it. Take out the cell that changes it, and hand in again."
 OTHERS = "{}\n  This answer does not hold for the other inputs that decide the marks."
 NO_ANSWER = "The answer could not be read from the notebook: {}. Keep the names that the exercise uses."
@@ -449,7 +451,8 @@ def judge(shell, cells, limits, seeds, tell):
                         found = ask(check, task, answers, seeds[task], first_change)
                     except Tampered as error:
                         put_back()
-                        found = verdict(task, WRONG, CHANGED.format(error), tampered=True)
+                        said = RUNNING if str(error) == THREAD else CHANGED.format(error)
+                        found = verdict(task, WRONG, said, tampered=True)
                     tell(what="verdict", **found)
                 else:
                     tell(what="data", task=task, answers=data)
@@ -472,11 +475,15 @@ def ask(check, task, answers, seeds, first_change=lambda: None):
     """The verdict of the check with a public seed, whose diagnosis may be shown, and then with every secret one."""
 
     def again(seed):
+        look()
         result = check(task, *answers, seed=seed)
+        look()
+        return result
+
+    def look():
         changed = first_change()
         if changed:
             raise Tampered(changed)
-        return result
 
     result = again(PUBLIC_SEED)
     result.table = None
@@ -599,6 +606,7 @@ def guard(judging):
              if type(v) is list]  # fmt: skip
     cells = [(f.__qualname__, cell, cell.cell_contents) for f in own for cell in f.__closure__ or () if _full(cell)]
     known = {(what, name) for what, live, *_ in spaces for name in live if name in shadows}
+    frames = sys._current_frames
     missing, changing, filled, size, both, same = object(), _CHANGING, _FILLED, len, zip, frozenset.__contains__
 
     # In the next three only operators and local names: the built-ins may not be what they were.
@@ -620,6 +628,8 @@ def guard(judging):
             for now, value in both(live, values):
                 if now is not value:
                     found += ((what, now),)
+        if size(frames()) > 1:
+            found += ((THREAD, missing),)
         for what, cell, value in cells:
             now = cell.cell_contents
             if now is not value:

@@ -67,7 +67,7 @@ def _row(one, entry, mark):
     if result.get("forged"):
         look.append(f"{result['forged']} forged lines were ignored")
     if any(v["tampered"] for v in found):
-        look.append("an answer changed the check while it was called")
+        look.append("an answer changed the check while it was called, or a thread could")
     return (one.student, one.id, one.assignment, mark.get("score"), mark.get("max_score"),
             "yes" if mark.get("manual") else "no", sum(v["status"] == "passed" for v in found), len(found),
             "; ".join(reasons), "; ".join(look))  # fmt: skip

@@ -326,7 +326,8 @@ def hostile(release, master, outside=(), port=9):
     add("endless answer", answer("b-answer", "def mul_backward(node, g):\n    while True:\n        pass"),
         {**all_right, "02.b": (WRONG, None)})  # fmt: skip
     add("fork bomb", first(FORK_BOMB), all_right)
-    add("threads", first(THREADS), all_right)
+    add("threads", first(THREADS), {**dict.fromkeys(tasks, (WRONG, None)), "02.a": (PASSED, None)},
+        looks="thread")
     add("100 GB", first(ALLOCATE), all_right)
     add("many hogs", first(HOGS), all_failed, "memory")
     add("1 GB of output", first(PRINTS), all_right)

@@ -299,7 +299,7 @@ _NAMES = {"_getframe", "__globals__", "__closure__", "__code__", "__subclasses__
           "f_locals", "f_globals", "tb_frame", "gi_frame", "as_strided", "get_ipython", "setattr", "__setattr__",
           "exec", "eval", "compile", "__import__", "globals"}  # fmt: skip
 _MODULES = {"sys", "os", "gc", "ctypes", "inspect", "importlib", "builtins", "socket", "subprocess", "threading",
-            "multiprocessing", "signal", "urllib", "requests", "shutil", "pathlib", "mmap", "pickle"}  # fmt: skip
+            "multiprocessing", "signal", "cffi", "urllib", "requests", "shutil", "pathlib", "mmap", "pickle"}
 
 
 def worth_a_look(release, notebook) -> list[str]:
