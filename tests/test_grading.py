@@ -480,6 +480,27 @@ def test_a_second_run_does_only_what_is_left(graded, master, release):
 
 
 @needs_bwrap
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_is_ended_leaves_nothing_running(how, tmp_path, course, release, master):
+    shutil.copytree(course, tmp_path / "course")
+    samples.hostile(release, master)["stubborn loop"].write(tmp_path / "handed-in")
+    command = [sys.executable, "-m", "deploy.grading", tmp_path / "handed-in", "--course", tmp_path / "course"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not (workers := [w for w in trial.workers_of(process.pid) if len(sandbox.descendants(w)) > 2]):
+            assert process.poll() is None
+            time.sleep(0.05)
+        below = [pid for worker in workers for pid in [worker, *sandbox.descendants(worker)]]
+        process.send_signal(how)
+        said = process.stderr.read() if how == signal.SIGTERM else ""
+        process.wait(30)
+    assert how == signal.SIGKILL or "the same command does the rest" in said
+    end = time.monotonic() + 20
+    while left := [pid for pid in below if Path(f"/proc/{pid}/cmdline").exists()]:
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+@needs_bwrap
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="Dask is not installed: extra grading")
 def test_a_dask_cluster_gives_the_same_marks(tmp_path, course, graded):
     """Its workers run elsewhere, and have only what a package has: the course, without this folder."""

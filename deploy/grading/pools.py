@@ -7,6 +7,7 @@ changes nothing. A worker that dies costs no more than a second run of the jobs 
 import concurrent.futures
 import itertools
 import multiprocessing
+import os
 from concurrent.futures.process import BrokenProcessPool
 
 from deploy.grading import sandbox
@@ -24,7 +25,8 @@ def on_processes(jobs, workers):
     jobs, again, fruitless = iter(jobs), [], 0
     while fruitless < FRUITLESS:
         running = {}
-        pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        pool = concurrent.futures.ProcessPoolExecutor(workers, spawn, sandbox.end_with_parent, (os.getpid(),))
         try:
             while True:
                 while len(running) < workers * AHEAD:
