@@ -70,7 +70,10 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    if report.skipped and any(item.get_closest_marker(name) for name in required()):
+    parts = {name for name in OPTIONAL if item.get_closest_marker(name)}
+    # A test that needs two parts may be skipped for the one that is not asked for.
+    others = [name for name in parts - required() if OPTIONAL[name]()]
+    if report.skipped and parts & required() and not others:
         report.outcome = "failed"
         report.longrepr = f"skipped, although AUTODIFF_REQUIRE asks for it: {report.longrepr}"
     return report

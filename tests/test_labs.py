@@ -685,7 +685,7 @@ def test_without_anywidget_there_is_text_and_a_picture(no_widgets):
     lab = make("ties")
     assert lab.widget is None and set(lab._repr_mimebundle_()) == {"text/plain", "image/svg+xml"}
     lab.set(value=2.0)
-    assert "no tie" in lab.text
+    assert "no kink" in lab.text
 
 
 def test_importing_autodiff_loads_no_lab(tmp_path):
