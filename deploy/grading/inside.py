@@ -229,6 +229,7 @@ def _give_up_rights(limits):
         value = value if most == resource.RLIM_INFINITY else min(value, most)
         resource.setrlimit(number, (value, value))
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # end with the first process
 
 
 def _wait(child, deadline):

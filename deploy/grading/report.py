@@ -14,6 +14,7 @@ MOST = 5
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 table{border-collapse:collapse;margin:1rem 0}
+td:nth-child(n+7){min-width:12rem}
 th,td{border:1px solid #999;padding:.2rem .6rem;text-align:left;vertical-align:top}
 th{background:#eee}td.n{text-align:right}svg{max-width:100%;height:auto}pre{white-space:pre-wrap}"""
 
