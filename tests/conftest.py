@@ -5,11 +5,15 @@ AUTODIFF_REQUIRE=torch,browser (as CI sets it) makes a missing part an error, an
 
 import importlib.util
 import os
+import pathlib
 import shutil
+import sys
 
 import browser_support
 import pytest
 from browser_support import browser_context_args, browser_type_launch_args, lab, picture  # noqa: F401  fixtures
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def missing_torch():
@@ -38,6 +42,18 @@ def missing_lite():
     return None
 
 
+def missing_sandbox():
+    sys.path.insert(0, str(ROOT))
+    from deploy.grading import sandbox
+
+    try:
+        return None if sandbox.choose().startswith("bwrap") else "bubblewrap is not what is used here"
+    except sandbox.NoSandbox as problem:
+        return str(problem).splitlines()[0]
+    finally:
+        sys.path.remove(str(ROOT))
+
+
 def missing_time():
     if not os.environ.get("AUTODIFF_THOROUGH"):
         return "it takes long, and CI runs it: AUTODIFF_THOROUGH=1"
@@ -45,7 +61,7 @@ def missing_time():
 
 
 OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book, "hub": missing_hub,
-            "lite": missing_lite, "thorough": missing_time}  # fmt: skip
+            "lite": missing_lite, "sandbox": missing_sandbox, "thorough": missing_time}  # fmt: skip
 
 
 def required():
