@@ -6,6 +6,7 @@ AUTODIFF_CHROMIUM names the browser when it is not on the PATH; AUTODIFF_ARTIFAC
 import contextlib
 import functools
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -83,9 +84,14 @@ def picture(request):
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
-    """Address and token of a JupyterLab that serves a copy of the course, with a home and settings of its own."""
+    """Address and token of a JupyterLab that serves a copy of the course, with a home and settings of its own.
+
+    Each address is a workspace of its own: JupyterLab would else open what an earlier test had open, beside the page or
+    in its place.
+    """
+    numbers = itertools.count()
     with served(tmp_path_factory.mktemp("lab"), "jupyterlab", "LabApp") as address:
-        yield lambda path: address("lab/tree", path)
+        yield lambda path: address(f"lab/workspaces/test-{next(numbers)}/tree", path)
 
 
 @pytest.fixture(scope="session")
