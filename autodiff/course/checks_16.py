@@ -129,8 +129,9 @@ _ONLY_LETTERS = Fault(
     "write a dict: the letter, then an input. Try it first with `rules[letter]` in a cell of your own.")
 _A_CHOICE = Fault(
     "a-choice", "a choice at a kink is taken for a mistake",
-    "{letter} is {rule}. At {at} this function has a kink, and gradcheck accepts the rule there: its value lies "
-    "between the slopes on the two sides. Libraries choose different values at a kink, and each of them is valid.",
+    "{letter} is {rule}. At {at}, or very near, this function has a kink, and gradcheck accepts the rule there: its "
+    "value lies between the slopes on the two sides. Libraries choose different values at a kink, and each of them is "
+    "valid.",
     "the report at this input: it names the interval of valid values, and the one that the rule takes.")
 _ACCEPTED = Fault(
     "accepted", "gradcheck accepts the rule at this input",
@@ -138,11 +139,26 @@ _ACCEPTED = Fault(
     "everywhere, or right here and wrong somewhere else.",
     "what the rule divides by, what it compares, what it adds up. Try an input that makes this special. If gradcheck "
     "accepts all of them, the letter does not belong here.")
+_NOWHERE = "{letter} is {rule}. At {at} the checker refuses it, and refuses the right rule as well ({right_verdict}). "
 _RIGHT_FAILS = Fault(
     "right-fails-too", "no rule passes at this input",
-    "{letter} is {rule}. At {at} the checker refuses it, and refuses the right rule as well ({right_verdict}). The "
-    "function has no finite slope there, so this input says nothing about the rule.",
+    _NOWHERE + "The function has no finite slope there, so this input says nothing about the rule.",
     "the last column of the table. Choose an input at which a right rule is accepted.")
+_NO_VALUE = Fault(
+    "value-not-finite", "the function has no finite value at this input",
+    _NOWHERE + "The *value* is infinite or NaN there: the input lies outside the function's domain, or a step of the "
+    "computation is too large for a float. Without a value there is no slope to compare.",
+    "the value of the function at your input. Compute it in a cell of your own, then choose an input at which it is "
+    "finite.")
+_NOTHING_THERE = Fault(
+    "nothing-there", "there is nothing to check at this input",
+    _NOWHERE + "An input or an output without entries has no slope that could be wrong.",
+    "the number of entries. One or two are enough for most of these rules, and there must be one.")
+_NOT_JUDGED = Fault(
+    "not-judged", "the checker cannot judge at this input",
+    _NOWHERE + "The numbers are so large, or so small, that a difference of two values does not show the slope. Then "
+    "a refusal says nothing about the rule.",
+    "the size of your numbers. Inputs of ordinary size, and zeros, are enough for these rules.")
 _MISSING = Fault(
     "missing", "a wrong rule is not in your answer",
     "Shown so far: {shown}. Among the rules that you did not name there is at least one that is wrong.",
@@ -154,9 +170,13 @@ _ACCEPTED_SECOND = Fault(
     "the derivative of the rule, by hand. Which term does `cut` take away, and at which x is that term not 0?")
 _RIGHT_FAILS_SECOND = Fault(
     "right-fails-too", "no rule passes at this input",
-    "{letter} is {rule}. At {at} gradgradcheck refuses it, and refuses the right rule as well ({right_verdict}). There "
-    "the gradient itself has no slope, so this input says nothing about the rule.",
+    _NOWHERE + "There the gradient itself has no finite slope, so this input says nothing about the rule.",
     "the last column of the table. Choose an input at which a right rule is accepted.")
+_NOTHING_THERE_SECOND = Fault(
+    "nothing-there", "there is nothing to check at this input",
+    _NOWHERE + "Either there is no entry, or the gradient does not use x there, and then it has no derivative to "
+    "compare.",
+    "the number of entries, and what the rule returns at your input. Does it depend on x there?")
 
 TASKS = (
     evidence(
@@ -164,7 +184,8 @@ TASKS = (
         deal=lambda number: drawn(_POOL_A, _FIRST_A, number, (3, 2, 4)),
         asks="rules of one input. y: the output, g: the gradient that has arrived at y. Under each function: the "
              "gradient of x.",
-        faults=(_ONLY_LETTERS, _A_CHOICE, _ACCEPTED, _RIGHT_FAILS, _MISSING),
+        faults=(_ONLY_LETTERS, _A_CHOICE, _ACCEPTED, _RIGHT_FAILS, _NO_VALUE, _NOTHING_THERE, _NOT_JUDGED,
+                _MISSING),
         hints=(
             "A random input finds none of these mistakes. Read each rule and ask which input would be special for it. "
             "Then let gradcheck decide: what looks odd may be right.",
@@ -190,7 +211,8 @@ TASKS = (
         asks="rules of several inputs, all vectors; index and c are whole numbers and get no gradient.\n"
              "    written(x, index, v) is x with v written at index: of two writes to one place the last stays.\n"
              "    added(x, index, v) is x with v added at index: a place that is named twice gets both.",
-        faults=(_ONLY_LETTERS, _A_CHOICE, _ACCEPTED, _RIGHT_FAILS, _MISSING),
+        faults=(_ONLY_LETTERS, _A_CHOICE, _ACCEPTED, _RIGHT_FAILS, _NO_VALUE, _NOTHING_THERE, _NOT_JUDGED,
+                _MISSING),
         hints=(
             "For each input ask: if this entry grows by a little, which outputs move, and by how much? An entry that "
             "is overwritten moves nothing. An entry that is read twice moves two outputs.",
@@ -205,14 +227,15 @@ TASKS = (
             "    print(ad.gradcheck(rules[\"B\"], at, raise_exception=False).first_line)\n\n"
             "Which index makes it refuse? Then write the inputs down:\n\n"
             "    wrong = {\"...\": (..., ..., ...), ...}"),
-        good="A repeated index, a tie, and zero to the power of zero show what ordinary inputs hide. Some rules are "
+        good="A repeated index and zero to the power of zero show what ordinary inputs hide. Some rules are "
              "wrong everywhere, and a rule that is wrong for one function is right for another."),
     evidence(
         "16.c", "wrong in the second order", "wrong", second=True,
         deal=lambda number: drawn(_POOL_C, _FIRST_C, number, (3, 2, 4)),
         asks="the first derivative is right in all of these. cut(v) is v without its history, v.detach().\n"
              "    others(x) is for each entry the product of all other entries.",
-        faults=(_ONLY_LETTERS, _ACCEPTED_SECOND, _RIGHT_FAILS_SECOND, _MISSING),
+        faults=(_ONLY_LETTERS, _ACCEPTED_SECOND, _RIGHT_FAILS_SECOND, _NO_VALUE, _NOTHING_THERE_SECOND,
+                _NOT_JUDGED, _MISSING),
         hints=(
             "The first derivative is what the rule says. The second one is the derivative of the rule. So "
             "differentiate the rule, with everything inside `cut` held constant, and compare with the true second "

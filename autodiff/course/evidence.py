@@ -5,6 +5,8 @@ The learner says which rules are wrong, and hands over one input for each. A rul
 never passes, and neither does an input at which no rule can be right.
 """
 
+import ast
+import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import autodiff as ad
+from autodiff.checking.report import KINK, NOT_FINITE, NOTHING
 from autodiff.course.forms import show
 from autodiff.course.judge import Attempt, Fault, Task, blank
 from autodiff.course.result import Table, safe_repr
@@ -55,24 +58,29 @@ class Written:
     name: str
     forward: str
     partials: Mapping[str, str | None]
-    right: Callable
-    wrong: bool
+    right: Callable = field(repr=False)
+    wrong: bool = field(repr=False)
     seen: str = ""
-    clue: str = "accepted"
+    clue: str = field(default="accepted", repr=False)
 
     @property
     def operands(self) -> tuple[str, ...]:
         return tuple(self.partials)
 
     def op(self) -> Callable:
-        """The op of the engine that has this rule."""
+        """The op of the engine that has this rule, named after the function."""
         names = ", ".join(self.operands)
         # One text for the page and for the engine, so that they cannot differ.
-        forward = _quiet(eval(f"lambda {names}: {self.forward}", NAMES))
-        forward.__name__ = self.name.split("(")[0]
+        forward = eval(f"lambda {names}: {self.forward}", NAMES)
+        forward.__name__ = forward.__qualname__ = self.name
         vjps = [text and _quiet(eval(f"lambda g, y, {names}: {text}", NAMES)) for text in self.partials.values()]
-        made = ad.custom_op(vjps=vjps)(lambda *values: forward(*values))
-        return lambda *values: made(*values)
+        made = ad.custom_op(vjps=vjps)(_quiet(forward))
+
+        @functools.wraps(forward)
+        def op(*values):
+            return made(*values)
+
+        return op
 
     def lines(self, letter: str) -> list[str]:
         head = f"    {letter}  {self.name}"
@@ -86,6 +94,7 @@ class Written:
 
 
 def _quiet(function):
+    @functools.wraps(function)
     def run(*values):
         with np.errstate(all="ignore"):
             return function(*values)
@@ -115,7 +124,8 @@ class _Shown:
     at: str = field(init=False)
 
     def __post_init__(self):
-        self.at = ", ".join(map(show, self.inputs)) if len(self.inputs) < 2 else show(tuple(self.inputs))
+        shown = list(map(_exact, self.inputs))
+        self.at = ", ".join(shown) if len(shown) < 2 else f"({', '.join(shown)})"
 
     @property
     def refused(self) -> bool:
@@ -124,6 +134,17 @@ class _Shown:
     @property
     def verdict(self) -> str:
         return self.raised or self.report.verdict
+
+    @property
+    def why_not(self) -> str:
+        """The fault of an input at which the right rule is refused as well."""
+        if self.right.verdict == NOTHING:
+            return "nothing-there"
+        if self.right.verdict not in (NOT_FINITE, KINK):
+            return "not-judged"
+        with np.errstate(all="ignore"):
+            value = self.rule.right(*map(ad.Tensor, self.inputs)).data
+        return "right-fails-too" if np.isfinite(value).all() else "value-not-finite"
 
     def row(self) -> tuple[str, ...]:
         at = self.at if len(self.at) <= 40 else self.at[:37] + "..."
@@ -136,9 +157,10 @@ def evidence(id: str, title: str, name: str, *, deal: Callable, asks: str, fault
     """A task that is answered with a dict {letter: input}.
 
     `deal(number)`: the rules (`Written`) of a round. `asks`: the first line of what is given. `second`: the checker is
-    `gradgradcheck`. Faults that the form names itself: "only-letters", "right-fails-too", "missing", "a-choice" and the
-    `clue` of the rule, for an input at which the wrong rule is accepted. Words for `Fault.why`: `letter`, `rule`, `at`,
-    `verdict`, `right_verdict`, `shown` (how many are).
+    `gradgradcheck`. Faults that the form names itself: "only-letters", "missing", "a-choice", the `clue` of the rule,
+    for an input at which the wrong rule is accepted, and "right-fails-too", for one at which the right rule is refused.
+    Of these a task may tell apart "value-not-finite", "nothing-there" (to check) and "not-judged" (by differences).
+    Words for `Fault.why`: `letter`, `rule`, `at`, `verdict`, `right_verdict`, `shown` (how many are).
     """
     check = ad.gradgradcheck if second else ad.gradcheck
     checker = check.__name__
@@ -179,7 +201,8 @@ def evidence(id: str, title: str, name: str, *, deal: Callable, asks: str, fault
             words = dict(letter=one.letter, rule=one.rule.name, at=one.at, shown=len(shown),
                          verdict=one.verdict, right_verdict=one.right.verdict)
             if one.refused and not one.right:
-                return attempt.fault("right-fails-too", (), table, **words)
+                why = one.why_not if one.why_not in known else "right-fails-too"
+                return attempt.fault(why, (), table, **words)
             if one.refused and not one.rule.wrong:
                 raise AssertionError(f"{id}: {one.rule} is meant to be right, and is refused at {one.at}")
             if not one.refused:
@@ -202,6 +225,15 @@ def _form(name: str, letter: str = "A", operands: Sequence[str] = ("x",)) -> str
 def _table(shown, checker) -> Table | None:
     return Table(("rule", "of", "your input", checker, "a right rule there"), tuple(s.row() for s in shown)) \
         if shown else None
+
+
+def _exact(value) -> str:
+    """`show`, with all digits where the short form is another number."""
+    short = show(value)
+    try:
+        return short if np.array_equal(np.array(ast.literal_eval(short)), value) else repr(value.tolist())
+    except (ValueError, SyntaxError):  # an array of many numbers is shown by its shape
+        return short
 
 
 def _tried(check, letter, rules, value) -> _Shown:
