@@ -637,7 +637,7 @@ TASKS = (
         "a hangs on L and on b. It cannot be taken before both are in the list.",
         "Five names. The root is first, then the node that only the root uses, and so on:\n\n"
         "    order = [root, (used by the root alone), (used by both), ..., ...]"),
-        "Every node once, and each after all its users.", _build_a, _show_a),
+        "Every node once, and each after all its users.", _build_a, _show_a, hands_over=False),
     Task("03.b", "tell a valid order from a wrong one", ("is_order",), _judge_b, _FAULTS_B, (
         "Three questions: is every node of the graph in the list, is nothing in it twice or from outside, and is "
         "each user before each of its inputs?",

@@ -3,6 +3,9 @@
 Wrong answers as a learner would type them, each with the fault it must be given, are in wrong_answers/11.txt.
 """
 
+from dataclasses import replace
+from itertools import product
+
 from autodiff.course.forms import NO_RETURN, Case, as_array, by_hand, function, show
 from autodiff.course.judge import EARLY_RETURN, Fault
 from autodiff.course.result import show_number
@@ -192,6 +195,21 @@ _FAULTS_B = (
           "(x before - x after) / 0.1 for each program: these are the four gradients.",
           (lambda d: ("nothing",) * 4,
            lambda d: tuple(p if p == "difference" else "nothing" for p in d[2].split()))),
+    Fault("runs-away", "a program that moves away is taken for the one without a cut",
+          "You exchanged \"nothing\" and \"prediction\". The x of your \"nothing\" has moved away from 0, and the loss "
+          "has grown. With the whole gradient, and a step as small as this one, the loss becomes smaller.",
+          "the loss before and after the update, for each of the four.",
+          (_exchanged("nothing", "prediction"),)),
+    Fault("no-step", "no step is taken for no cut",
+          "You exchanged \"nothing\" and \"difference\". \"nothing\" says that nothing is detached, not that nothing "
+          "happens: both shares then arrive at x. A program whose x stays where it is has a gradient of 0.",
+          "the sum of the two shares at x, when both arrive. Is it 0?",
+          (_exchanged("nothing", "difference"),)),
+    Fault("word-twice", "one word is given to two programs",
+          "The four programs are cut in four different ways: all four x are different after the update. The same graph "
+          "with the same cut would have made the same step.",
+          "the four gradients, (x before - x after) / 0.1. Each word has one of them.",
+          tuple(lambda d, words=words: words for words in product(_PLACES, repeat=4) if len(set(words)) < 4)),
 )
 
 # 11.c: two losses in code.
@@ -270,8 +288,18 @@ _FAULTS_C = (
           "The second loss has the right value and no history at all: everything in it is cut, also the way from x. "
           "Only the target is to be held.",
           "how much of the line stands inside `detach` or `no_grad`, or is turned into plain numbers.",
-          (lambda x, t: (_moving(x, t), _moving(x, t).detach()),
-           lambda x, t: (_moving(x, t).detach(), _moving(x, t).detach()))),
+          (lambda x, t: (_moving(x, t), _moving(x, t).detach()),)),
+    Fault("both-plain", "no gradient comes out of either loss",
+          "Both losses have the right value and no history. A plain number, made by `.item()`, `.data` or `float`, has "
+          "none, and neither has what is made inside `no_grad`. Only one thing is to be held, the target of the second "
+          "loss.",
+          "what both lines have in common: the way from x to the loss.",
+          (lambda x, t: (_moving(x, t).detach(), _moving(x, t).detach()),)),
+    Fault("own-target", "the target is always x / 2",
+          "With the target x / 2 both losses are right. With other targets they are what x / 2 would give: your function "
+          "does not use its argument `target`.",
+          "where `target` stands in your function.",
+          (lambda x, t: (_moving(x, _HALF), _held(x, _HALF)),)),
     Fault("gradients-returned", "you returned the two gradients, not the two losses",
           "Your values are the right gradients of x. Return the losses themselves, with their history: the check goes "
           "back from them on its own.",
@@ -307,8 +335,8 @@ def _cases_d(rng):
     return [Case(call, f'"{call[4]}", {call[1]}, {call[3]} rounds') for call in calls]
 
 
-def _trained(kinds=(), after=None, more=0, step=lambda x, g, rate, loss: x - rate * g):
-    """A training with other kinds, another step, more rounds, or another answer."""
+def _trained(kinds=(), after=None, more=0, step=lambda x, g, rate, loss: x - rate * g, of=lambda gap: gap**2):
+    """A training with other kinds, another step, more rounds, another loss of x - target, or another answer."""
     def train(start, target, rate, rounds, kind):
         import autodiff as ad
 
@@ -316,7 +344,7 @@ def _trained(kinds=(), after=None, more=0, step=lambda x, g, rate, loss: x - rat
         kind, first = dict(kinds).get(kind, kind), target(x).detach()
         for _ in range(rounds + more):
             aim = target(x) if kind == "moving" else target(x).detach() if kind == "anew" else first
-            loss = (x - aim) ** 2
+            loss = of(x - aim)
             x.set(step(x.data, loss.backward()[x].data, rate, loss.item()))
         return x.item() if after is None else after(x, loss)
 
@@ -376,74 +404,83 @@ def _one(value):
 
 _FAULTS_D = (
     Fault("same-objective", "the held target moves along",
-          "`{call}` returned {got}, which is where the \"moving\" training goes; expected {want}. The loss has the "
-          "same value in every kind, so nothing looks wrong. But the target of this kind must be cut from x, or its "
-          "share is in the gradient.",
+          "Your x goes where the \"moving\" training goes. The loss has the same value in every kind, so nothing looks "
+          "wrong. But the target of this kind must be cut from x, or its share is in the gradient.",
           "the line that makes the target. Is there a detach for this kind?",
           (_trained({"anew": "moving", "once": "moving"}), _trained({"anew": "moving"}), _trained({"once": "moving"}))),
     Fault("all-held", "the target of the \"moving\" training is cut too",
-          "`{call}` returned {got}: your x goes where \"anew\" goes; expected {want}. In the \"moving\" training the "
-          "target is part of the graph, and its share counts. A gradient written by hand as 2 * (x - t) leaves it out.",
+          "Your x goes where \"anew\" goes. In the \"moving\" training the target is part of the graph, and its share "
+          "counts. A gradient written by hand as 2 * (x - t) leaves it out.",
           "for which kinds the target is cut in your code.",
           (_trained({"moving": "anew"}),)),
     Fault("made-once", "the target of \"anew\" is made only once",
-          "`{call}` returned {got}, and that is the result with the target of the first round; expected {want}. The "
-          "first step is the same in both. From the second on, x runs after a target that has moved.",
+          "Your \"anew\" keeps the target of the first round. The first step is the same in both. From the second on, x "
+          "runs after a target that has moved.",
           "is `target(x)` called before the loop, or in it?",
           (_trained({"anew": "once"}),)),
     Fault("made-anew", "the target of \"once\" is made again in each round",
-          "`{call}` returned {got}; expected {want}. The first step is right, and then your target follows x. \"once\" "
-          "keeps the number that the target had at the start.",
+          "The first step is right, and then your target follows x. \"once\" keeps the number that the target had at the "
+          "start.",
           "is `target(x)` called before the loop, or in it?",
           (_trained({"once": "anew"}),)),
     Fault("swapped", "\"anew\" and \"once\" stand in each other's place",
-          "`{call}` returned {got}; expected {want}. Your \"anew\" keeps its first target, and your \"once\" makes a "
-          "new one in each round.",
+          "Your \"anew\" keeps its first target, and your \"once\" makes a new one in each round.",
           "the two branches of your code for the kind.",
           (_trained({"anew": "once", "once": "anew"}),)),
     Fault("kind-ignored", "every kind is trained in the same way",
-          "`{call}` returned {got}; expected {want}. In your code all three kinds go the same way, with a target that "
-          "is cut.",
+          "In your code all three kinds go the same way, with a target that is cut.",
           "where `kind` is read in your function.",
           (_trained(dict.fromkeys(_KINDS, "anew")), _trained(dict.fromkeys(_KINDS, "once")))),
     Fault("stale", "the first target is kept with its history",
-          "`{call}`: the target was made before the loop and not cut, so it belongs to a graph of the old x. After "
-          "`set` that graph cannot be used any more. A target that is kept must be a constant.",
+          "The target was made before the loop and not cut, so it belongs to a graph of the old x. After `set` that "
+          "graph cannot be used any more. A target that is kept must be a constant.",
           "the target before the loop. What should be kept of it, and what should not?",
           (_stale("x"), _stale(None))),
     Fault("no-var", "after the first update x is no Var",
-          "`{call}`: in the first round x is a Var. Then `x = x - ...` puts the *result* of a subtraction in its "
-          "place: an interior node, for which the next store has nothing, and which brings the first round's history "
-          "along.",
+          "In the first round x is a Var. Then `x = x - ...` puts the *result* of a subtraction in its place: an interior "
+          "node, for which the next store has nothing, and which brings the first round's history along.",
           "the line of the update. Give the Var a new value with `set`, or make a new Var from the number.",
           (_rebound(""), _rebound("kept"), _rebound("named"))),
     Fault("uphill", "the updates go up the slope",
-          "`{call}` returned {got}; expected {want}. You add the step to x, and the loss grows from round to round.",
+          "You add the step to x, and the loss grows from round to round.",
           "the sign in x - rate * gradient.",
           (_trained(step=lambda x, g, rate, loss: x + rate * g),)),
     Fault("rate-missing", "the learning rate is not used",
-          "`{call}` returned {got}; expected {want}. You subtract the whole gradient in each round.",
+          "You subtract the whole gradient in each round.",
           "where `rate` stands in your function.",
           (_trained(step=lambda x, g, rate, loss: x - g),)),
     Fault("loss-returned", "the last loss is returned, not x",
-          "`{call}` returned {got}: that is the last loss. The loss of different kinds can be the same where x is not, "
-          "so return x itself; expected {want}.",
+          "{got} is the last loss. The loss of different kinds can be the same where x is not, so return x itself.",
           "your `return`.",
           (_trained(after=lambda x, loss: loss.item()),)),
     Fault("off-by-one", "one round too many, or too few",
-          "`{call}` returned {got}; expected {want}. Your steps are right, and their number is not.",
+          "Your steps are right, and their number is not.",
           "the numbers that `range` gives: range(3) is 0, 1, 2.",
           (_trained(more=1), _trained(more=-1))),
     Fault("gradients-added", "the gradients of the rounds add up",
-          "`{call}` returned {got}; expected {want}. The first step is right. In the second one the gradient of the "
-          "first is still there, as in PyTorch's life-cycle without a clear.",
+          "The first step is right. In the second one the gradient of the first is still there, as in PyTorch's "
+          "life-cycle without a clear.",
           "where the gradient is kept between two rounds. Each round needs the one it has just computed, alone.",
           (_gradients_added,)),
     Fault("start-gradient", "every round uses the gradient of the first one",
-          "`{call}` returned {got}; expected {want}. All your steps have the same length. The loss and its gradient "
-          "were computed once, for the first x.",
+          "All your steps have the same length. The loss and its gradient were computed once, for the first x.",
           "which lines stand inside the loop. After each step the loss must be computed again.",
           (_start_gradient,)),
+    Fault("half-loss", "each step is half as long as it should be",
+          "The loss is (x - t)**2. Your steps belong to half of it: with a factor 0.5 in front of the loss, or without "
+          "the 2 that its derivative has.",
+          "the loss in your function, or the gradient if you wrote it by hand.",
+          (_trained(step=lambda x, g, rate, loss: x - rate * g / 2),)),
+    Fault("no-square", "the difference is the loss, without its square",
+          "Your steps are as long far from the target as close to it: the slope of x - t does not depend on the gap, and "
+          "the slope of its square does.",
+          "the loss in your function.",
+          (_trained(of=lambda gap: gap),)),
+    Fault("not-updated", "x is where it started",
+          "You return the number `start`: no round has changed x. A new value must be put into the Var, or into the name "
+          "that the next round reads.",
+          "the last line inside your loop. Where does its result go?",
+          (lambda start, target, rate, rounds, kind: start,)),
     EARLY_RETURN, NO_RETURN,
 )
 
@@ -466,7 +503,7 @@ TASKS = (
         "    new_A  = x - rate * grad_A"),
         good="The values are equal, the gradients are not, and after one update the two x are in different places. "
              "Equal loss is not equal objective."),
-    by_hand("11.b", "where was it cut?", tuple(f"cut_{name}" for name in "PQRS"),
+    replace(by_hand("11.b", "where was it cut?", tuple(f"cut_{name}" for name in "PQRS"),
             deal=lambda k: _DEALS_B[k % len(_DEALS_B)], given=_given_b, right=lambda d: tuple(d[2].split()),
             faults=_FAULTS_B, how=_how_b, words=_PLACES, numbers=False, hints=(
         "Undo the update: the gradient is (x before - x after) / 0.1. Do it for all four. Then compute the two shares "
@@ -483,6 +520,7 @@ TASKS = (
         "    gradient with nothing cut    = their sum\n\n"
         "Write down the gradient that is left for each of the four places, and look for it in your list."),
         good="The loss was the same in all four. The step told them apart: each cut takes its share out of the sum."),
+            hands_over=False),
     function("11.c", "two losses in code", "losses", "x, target", cases=_cases_c,
              right=lambda x, t: _pair((_moving(x, t), _held(x, t))), tidy=_pair, look_at=_is_pair, faults=_FAULTS_C,
              did="made (value, gradient of x)", lines=1_000_000, hints=(

@@ -25,7 +25,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autodiff.course.graphs import Budget, Node, TooManyVisits
@@ -85,7 +85,11 @@ _UNNAMED = "This is not one of the mistakes the check knows by name."
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to answer: `wants` names the arguments that ``check(id, ...)`` takes after the id."""
+    """One thing to answer: `wants` names the arguments that ``check(id, ...)`` takes after the id.
+
+    `deal(number)`: the inputs of a round, and `show(deal)` how they are told. `hands_over`: whether `given` returns
+    them, for the cell to compute with; what is dealt for an answer on paper may hold the answer.
+    """
 
     id: str
     title: str
@@ -96,6 +100,7 @@ class Task:
     good: str
     deal: Callable | None = None
     show: Callable | None = None
+    hands_over: bool = True
 
     def knows(self, fault_id: str) -> bool:
         return any(f.id == fault_id for f in self.faults)
@@ -161,6 +166,20 @@ class Run:
     visits: int = 0
     depth: int = 0
     printed: str = ""
+
+
+def with_words(task: Task, word: str, others: Sequence) -> Task:
+    """The same task, in which each of `others` says what `word` says, also inside of brackets."""
+    def read(answer):
+        if isinstance(answer, (tuple, list)):
+            return type(answer)(map(read, answer)) if type(answer) in (tuple, list) else answer
+        said = " ".join(answer.lower().split()) if isinstance(answer, str) else answer
+        return word if any(said is other or isinstance(said, str) and said == other for other in others) else answer
+
+    def judge(attempt: Attempt):
+        return task.judge(replace(attempt, answers=tuple(map(read, attempt.answers))))
+
+    return replace(task, judge=judge)
 
 
 def name_of(function) -> str:
