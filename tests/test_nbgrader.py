@@ -3,6 +3,7 @@
 The whole way, from generate_assignment to the feedback, is gone with nbgrader itself in a folder and a home of its own.
 """
 
+import html
 import importlib.util
 import json
 import os
@@ -20,6 +21,8 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 from traitlets.config import Config
 
 from autodiff.course import api, generate, prove
+from autodiff.course.judge import Attempt
+from autodiff.course.result import PASSED, WRONG
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "deploy" / "course"
@@ -137,6 +140,43 @@ def test_the_solution_passes_the_hidden_tests(name, monkeypatch):
     monkeypatch.setenv("AUTODIFF_GUARD", str(FOLDER / "guard.py"))
     # What an exercise measures in seconds may fail on a busy machine.
     assert any(prove.run_cells(notebook)[1] == [] for _ in range(3)), prove.run_cells(notebook)[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_code_is_asked_again_on_inputs_that_no_check_of_a_student_draws(name):
+    notebook, master = source_of(name), master_of(name)
+    assert all(int(seed) > 10**6 for seed in seeds_in(notebook)), "`check` itself draws below a million"
+    for task, answers in prove.answers(master).items():
+        task = api.tasks()[task]
+        if task.deal is None:
+            attempt = Attempt(task, answers, 10**12)
+            assert task.judge(attempt).status == PASSED
+            assert attempt.used_seed, f"{task.id} has the same inputs for every seed: an answer can be made for them"
+
+
+def test_a_graded_copy_never_shows_the_numbers_that_are_expected(monkeypatch):
+    """They stay the same there, and in a practice copy the second miss shows them."""
+    shown = {}
+    for graded in (False, True):
+        monkeypatch.setattr(api, "_misses", {})
+        monkeypatch.setenv("AUTODIFF_GRADED", "yes")
+        if not graded:
+            monkeypatch.delenv("AUTODIFF_GRADED")
+        for name in NAMES:
+            for task in tasks_of(name):
+                if api.tasks()[task].deal:
+                    shown.setdefault(graded, set()).update(after_two_misses(name, task))
+    assert {"01.a", "01.b", "01.c", "01.d", "02.a", "06.a", "13.a"} <= shown[False] and not shown[True]
+
+
+def after_two_misses(name, task):
+    """The task, when the second miss of a known wrong answer shows what is expected."""
+    wrong = next(w for w in prove.wrong_answers(name[:2]) if w.task == task)
+    changed = prove.substitute(master_of(name), wrong)
+    for _ in range(2):
+        result = prove.run_cells(master_of(name), changed, only=task)[0][task]
+    assert result.status == WRONG
+    return {task} if result.table and "expected" in result.table.header else set()
 
 
 # The builder
@@ -335,13 +375,14 @@ for arguments in json.loads(sys.argv[1]):
 
 
 def run_nbgrader(folder, home, *commands):
-    environment = {key: value for key, value in compiling(home).items() if not key.startswith(("JUPYTER", "AUTODIFF"))}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("JUPYTER", "AUTODIFF"))}
     scripts = Path(sys.executable).parent
-    environment.update(HOME=str(home), USERPROFILE=str(home), PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}")
+    environment.update(HOME=str(home), USERPROFILE=str(home), PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}",
+                       PYTHONDONTWRITEBYTECODE="1")  # fmt: skip
     ran = subprocess.run([sys.executable, "-c", STEPS, json.dumps(commands)], cwd=folder, env=environment,
                          capture_output=True, text=True)  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    return ran.stdout + ran.stderr
 
 
 def typed(source):
@@ -349,58 +390,73 @@ def typed(source):
     return "\n".join(line for line in source.splitlines() if "SOLUTION" not in line)
 
 
-class Course:
-    """A course folder in which students have handed in, with marks and feedback."""
+def readme_says(pattern):
+    (found,) = re.findall(pattern, (FOLDER / "README.md").read_text(encoding="utf-8"), re.S)
+    return found
 
-    def __init__(self, folder):
-        self.folder, self.home = folder / "course", folder / "home"
-        self.home.mkdir()
+
+class Course:
+    """A course folder, and students who get and hand in assignments through the exchange, as the README says.
+
+    Each has a home of their own. All are the same user of this machine, so a student says `--student`.
+    """
+
+    def __init__(self, folder, names):
+        self.folder, self.homes, self.handed_in = folder / "course", folder / "homes", {}
+        (self.homes / "teacher").mkdir(parents=True)
+        (folder / "exchange").mkdir()
         (folder / "masters").mkdir()
-        for name in CHOSEN:
+        for name in names:
             shutil.copy(ROOT / "solutions" / f"{name}.ipynb", folder / "masters")
         build.build(folder / "masters", self.folder, KEY)
-        run_nbgrader(self.folder, self.home, ["generate_assignment", "*"])
-        self.wrong = {name: wrongs_of(name) for name in CHOSEN}
-        for name in CHOSEN:
-            self.hand_in_all(name)
-        self.hand_in_tricks("02_one_edge_twice")
-        right = self.path("submitted", "02_one_edge_twice", "right")
-        self.said = run_nbgrader(self.folder, self.home, ["autograde", "*"], ["generate_feedback", "*"],
-                                 ["validate", str(right)])  # fmt: skip
+        usual = '"/srv/nbgrader/exchange"'
+        self.root = f"c.Exchange.root = {str(folder / 'exchange')!r}"
+        settings = self.folder / "nbgrader_config.py"
+        settings.write_text(settings.read_text().replace(f"# c.Exchange.root = {usual}", self.root))
+        self.config = readme_says("```python\n(.*?)```").replace(f"c.Exchange.root = {usual}", self.root)
+        assert self.root in settings.read_text() and self.root in self.config
+        self.teach(["generate_assignment", "*"], *(["release_assignment", name] for name in names))
+        self.wrong = {name: wrongs_of(name) for name in names}
+
+    def teach(self, *commands):
+        return run_nbgrader(self.folder, self.homes / "teacher", *commands)
+
+    def mark(self, *names):
+        """Collect what was handed in, mark it, and hand the feedback out: each student has it then."""
+        self.teach(*(["collect", name] for name in names), ["autograde", "*"], ["generate_feedback", "*"],
+                   *(["release_feedback", name] for name in names))  # fmt: skip
+        for student, there in self.handed_in.items():
+            home = self.homes / student
+            run_nbgrader(home, home, *(["fetch_feedback", name, f"--student={student}"] for name in there))
 
     def path(self, step, name, student="."):
         return self.folder / step / student / name / f"{name}.ipynb"
 
-    def hand_in_all(self, name):
+    def answers(self, name):
+        """{student: {cell: source}} for the right solution, the stub and the wrong answers."""
         master = master_of(name)
         right = {cell.id: typed(cell.source) for cell in master.cells if "BEGIN SOLUTION" in cell.source}
-        self.hand_in(name, "right", right)
-        self.hand_in(name, "stub", {})
+        answers = {"right": right, "stub": {}}
         for number, wrong in enumerate(self.wrong[name], 1):
             changed = {key: typed(source) for key, source in prove.substitute(master, wrong).items()}
-            self.hand_in(name, f"wrong-{number}", {**right, **changed})
+            answers[f"wrong-{number}"] = {**right, **changed}
+        return answers
 
-    def hand_in(self, name, student, answers):
-        notebook = nbformat.read(self.path("release", name), as_version=4)
-        for cell in notebook.cells:
-            cell.source = answers.get(cell.id, cell.source)
-        path = self.path("submitted", name, student)
-        path.parent.mkdir(parents=True)
-        nbformat.write(notebook, path)
-
-    def hand_in_tricks(self, name):
-        """One who changes the check and hides errors, and one who prints what was run and brings a module along."""
-        self.hand_in(name, "cheat", {})
-        path = self.path("submitted", name, "cheat")
-        notebook = nbformat.read(path, as_version=4)
-        notebook.cells.insert(2, nbformat.v4.new_code_cell(CHEAT))
-        notebook.cells = [cell for cell in notebook.cells if cell.id != "graded-02-c"]
-        nbformat.write(notebook, path)
-        path = self.path("submitted", name, "wrong-3")
-        notebook = nbformat.read(path, as_version=4)
-        notebook.cells += [nbformat.v4.new_code_cell("print(In)"), nbformat.v4.new_code_cell("1 / 0")]
-        nbformat.write(notebook, path)
-        (path.parent / "autodiff.py").write_text("raise ImportError('the one of the submission')")
+    def hand_in(self, student, answers, tricks=lambda name, path: None):
+        """Fetch, write and submit: `answers` are {assignment: {cell: source}}."""
+        home, self.handed_in[student] = self.homes / student, list(answers)
+        (home / ".jupyter").mkdir(parents=True)
+        (home / ".jupyter" / "nbgrader_config.py").write_text(self.config)
+        said = run_nbgrader(home, home, ["list"], *(["fetch_assignment", name] for name in answers))
+        assert all(f"autodiff {name}" in said for name in answers), said
+        for name, cells in answers.items():
+            path = home / name / f"{name}.ipynb"
+            notebook = nbformat.read(path, as_version=4)
+            for cell in notebook.cells:
+                cell.source = cells.get(cell.id, cell.source)
+            nbformat.write(notebook, path)
+            tricks(name, path)
+        run_nbgrader(home, home, *(["submit", name, f"--student={student}"] for name in answers))
 
     def marks(self, name, student):
         """{cell: mark}, None for what waits for the teacher; and the sum."""
@@ -412,7 +468,34 @@ class Course:
             return {g.name: None if g.needs_manual_grade else g.score for g in grades}, submission.score
 
     def feedback(self, name, student):
-        return (self.folder / "feedback" / student / name / f"{name}.html").read_text(encoding="utf-8")
+        """The page that the student has fetched."""
+        (page,) = (self.homes / student / name / "feedback").rglob("*.html")
+        return page.read_text(encoding="utf-8")
+
+
+def tricks(name, path):
+    """What is handed in beside an answer: a run of its own text, an error, and a module with the name of ours."""
+    if name.startswith("02"):
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells += [nbformat.v4.new_code_cell("print(In)"), nbformat.v4.new_code_cell("1 / 0")]
+        nbformat.write(notebook, path)
+        (path.parent / "autodiff.py").write_text("raise ImportError('the one of the submission')")
+
+
+def one_more_try(name, path):
+    """Asks a check for the third time, after the answer and the graded cell below it."""
+    notebook = nbformat.read(path, as_version=4)
+    again = 'print("the last table has:", ", ".join(check("02.a", slot_1, slot_2, total).table.header))'
+    notebook.cells.append(nbformat.v4.new_code_cell(again))
+    nbformat.write(notebook, path)
+
+
+def cheat(name, path):
+    """Changes the check, hides errors, and takes a graded cell out."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(2, nbformat.v4.new_code_cell(CHEAT))
+    notebook.cells = [cell for cell in notebook.cells if cell.id != "graded-02-c"]
+    nbformat.write(notebook, path)
 
 
 def wrongs_of(name):
@@ -420,9 +503,19 @@ def wrongs_of(name):
     return [next(w for w in wrongs if (w.task, w.fault) == pair) for pair in CHOSEN[name]]
 
 
+exchange = pytest.mark.skipif(sys.platform == "win32", reason="nbgrader has no exchange on Windows")
+
+
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    return Course(tmp_path_factory.mktemp("nbgrader"))
+    made = Course(tmp_path_factory.mktemp("nbgrader"), CHOSEN)
+    answers = {name: made.answers(name) for name in CHOSEN}
+    for student in answers["02_one_edge_twice"]:
+        both = {name: answers[name][student] for name in CHOSEN}
+        made.hand_in(student, both, tricks if student == "wrong-3" else lambda name, path: None)
+    made.hand_in("cheat", {"02_one_edge_twice": {}}, cheat)
+    made.mark(*CHOSEN)
+    return made
 
 
 def expected(name, lost=(), thought=None):
@@ -430,6 +523,24 @@ def expected(name, lost=(), thought=None):
     return {**marks, "reflect": thought}, sum(marks.values())
 
 
+@exchange
+def test_one_student_goes_the_whole_way_through_the_exchange(tmp_path):
+    name = "02_one_edge_twice"
+    course = Course(tmp_path, [name])
+    course.hand_in("wrong-1", {name: course.answers(name)["wrong-1"]}, one_more_try)
+    course.mark(name)
+    assert course.marks(name, "wrong-1") == expected(name, ["02.a"])
+    page = html.unescape(course.feedback(name, "wrong-1"))
+    assert f"02.a  not right: {api.tasks()['02.a'].fault('one-edge').title}" in page
+    assert "the last table has: name, yours" in page, "what is expected would be the answer"
+    commands = re.findall(rf"^\| (\w+) \| `nbgrader (\w+)(?: {name})?` ", (FOLDER / "README.md").read_text(), re.M)
+    assert commands == [
+        ("teacher", "generate_assignment"), ("teacher", "release_assignment"), ("student", "list"),
+        ("student", "fetch_assignment"), ("student", "submit"), ("teacher", "collect"), ("teacher", "autograde"),
+        ("teacher", "generate_feedback"), ("teacher", "release_feedback"), ("student", "fetch_feedback")]  # fmt: skip
+
+
+@exchange
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CHOSEN)
 def test_marks_are_as_expected(course, name):
@@ -439,6 +550,7 @@ def test_marks_are_as_expected(course, name):
         assert course.marks(name, f"wrong-{number}") == expected(name, [wrong.task]), wrong
 
 
+@exchange
 @pytest.mark.thorough
 def test_tricks_do_not_pay(course):
     name = "02_one_edge_twice"
@@ -448,25 +560,24 @@ def test_tricks_do_not_pay(course):
     assert "autodiff.course.check is not as the course made it" in course.feedback(name, "cheat")
 
 
+@exchange
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CHOSEN)
 def test_feedback_has_the_diagnosis(course, name):
-    import html
-
     assert "not started yet" in course.feedback(name, "stub") and "not right" not in course.feedback(name, "right")
     for number, wrong in enumerate(course.wrong[name], 1):
         title = api.tasks()[wrong.task].fault(wrong.fault).title
         assert html.unescape(course.feedback(name, f"wrong-{number}")).count(f"{wrong.task}  not right: {title}") >= 2
 
 
+@exchange
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CHOSEN)
 def test_feedback_tells_neither_hidden_tests_nor_answers(course, name, rules):
     source = nbformat.read(course.path("source", name), as_version=4)
     seeds = seeds_in(source)
     assert len(seeds) == 3 * len(tasks_of(name))
-    students = sorted(path.name for path in (course.folder / "feedback").iterdir())
-    students = [student for student in students if (course.folder / "feedback" / student / name).exists()]
+    students = [student for student, names in course.handed_in.items() if name in names]
     assert len(students) == (6 if name.startswith("02") else 5)
     for student in students:
         page = course.feedback(name, student)
@@ -486,11 +597,14 @@ def test_feedback_tells_neither_hidden_tests_nor_answers(course, name, rules):
         assert page.count(rules["LEFT_OUT"]) == 1 and "ZeroDivisionError" in page
 
 
+@exchange
 @pytest.mark.thorough
 def test_validate_works_on_the_released_copy(course):
-    assert course.said == "Success! Your notebook passes all the tests.\n"
+    right = str(course.path("submitted", "02_one_edge_twice", "right"))
+    assert "Success! Your notebook passes all the tests.\n" in course.teach(["validate", right])
 
 
+@exchange
 @pytest.mark.thorough
 def test_nothing_is_kept_in_anybodys_progress(course):
-    assert not [path for path in course.home.rglob("*progress*.json")]
+    assert not [path for path in course.folder.parent.rglob("*progress*.json")]

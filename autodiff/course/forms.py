@@ -109,7 +109,8 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
     `right(deal)`: a tuple of the right answers. `how(deal)`: one line for each name on how to work it out, shown for
     the first that differs when no fault fits. `words`: what may stand in place of any number, such as "error"; a right
     answer that is a tuple then asks for as many numbers or words. `numbers=False`: nothing but these words. Words for
-    `Fault.why`: the names, `want_` and a name, and `first`.
+    `Fault.why`: the names, `first`, and `want_` and a name: "another value" until the target is shown, which is at the
+    second miss, and never in a graded copy.
     """
     names, instead = tuple(names), tuple(words)
     old = Fault("old-numbers", "these are the answers for numbers you had before",
@@ -140,7 +141,7 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
             table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
         first = agree.index(False)
         words = {n: show(a) for n, a in zip(names, attempt.answers)}
-        words |= {f"want_{n}": show(w) for n, w in zip(names, wants)}
+        words |= {f"want_{n}": show(w) if attempt.misses else "another value" for n, w in zip(names, wants)}
         words |= {"first": names[first], "given": given(now).split("\n")[0]}
         if any(all(map(same, attempt.answers, right(before))) for before in attempt.dealt[:-1]):
             return attempt.fault(old.id, (), table, **words)

@@ -10,8 +10,8 @@ are left out, as is the progress file: a graded exercise deals the same numbers 
 The seeds come from FOLDER/hidden_key, which the first run makes: keep it, and a later run writes the same files again.
 nbgrader_config.py is the teacher's and is written once. All the rest is written anew, also after a late edit of a
 master: then run `nbgrader generate_assignment --force` and grade again. nbgrader refuses new or fewer tasks once
-somebody has handed in. Exercise 13 measures seconds: grade it on a machine that does nothing else. What a
-submission can and cannot do to the check is said in deploy/course/guard.py.
+somebody has handed in. How a teacher uses the folder is said in deploy/course/README.md, and what a submission can and
+cannot do to the check in deploy/course/guard.py.
 """
 
 import ast
@@ -61,6 +61,7 @@ PROGRESS = """\
 import os
 
 os.environ["AUTODIFF_PROGRESS"] = "off"
+os.environ["AUTODIFF_GRADED"] = "yes"  # the check does not tell what it expects
 """
 
 TEST = """\
@@ -118,7 +119,8 @@ def next_steps(folder, name):
     width = max(len(step) for step, _ in steps)
     lines = ["", f"The course is in {folder}. Next, for each assignment:", "", f'    cd "{folder}"', *activate]
     lines += [f"    nbgrader {step:{width}} {name}  # {what}" for step, what in steps]
-    lines += ["", "Between autograde and feedback, mark the last question by hand: with Formgrader in JupyterLab."]
+    lines += ["", "Between autograde and feedback, mark the last question by hand: with Formgrader in JupyterLab.",
+              "What students type, and how to set up the exchange: deploy/course/README.md."]
     if folder == FOLDER:
         lines += ["", 'make clean removes build/, marks too. For a real course: make course ARGS="../my-course".']
     return "\n".join(lines)

@@ -80,6 +80,7 @@ def replaced(preprocessors, old, *new):
 course = os.path.dirname(os.path.abspath(__file__))
 package = importlib.util.find_spec("autodiff").origin
 os.environ["AUTODIFF_PROGRESS"] = "off"
+os.environ["AUTODIFF_GRADED"] = "yes"
 os.environ["AUTODIFF_GUARD"] = os.path.join(course, "guard.py")
 os.environ["AUTODIFF_GRADED_WITH"] = os.path.dirname(os.path.dirname(os.path.abspath(package)))
 # A file of the submission must not be imported in place of a package.
