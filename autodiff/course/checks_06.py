@@ -7,8 +7,8 @@ wrong_answers/06.txt.
 import numpy as np
 
 from autodiff import GradStore, Tensor, Var, sorted_nodes
-from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, Case, as_array, by_hand, function, nonzero, same
-from autodiff.course.judge import EARLY_RETURN, Fault, name_of
+from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, Case, as_array, by_hand, function, nonzero, same, show
+from autodiff.course.judge import EARLY_RETURN, Fault, name_of, printed, run
 from autodiff.course.result import show_number
 
 
@@ -144,7 +144,9 @@ def _cases_b(rng):
 
     cases = [("v = (2, 3), as in the lesson", np.array([2.0, 3.0]), np.array([2.0, 3.0])),
              ("v = (1, 0)", pair(), np.array([1.0, 0.0])), ("v = (0, 1)", pair(), np.array([0.0, 1.0])),
-             ("any v", pair(), pair()), ("any v", pair(), pair())]
+             ("any v", pair(), pair()), ("any v", pair(), pair()),
+             # A step at x2 is lost beside x1**2. The right answer has no rounding, not even in float32.
+             ("x1 large, v = (0, 1)", pair() * np.array([2.0**29, 1.0]), np.array([0.0, 1.0]))]
     return [Case(_Arrays(x, v), at) for at, x, v in cases]
 
 
@@ -167,13 +169,45 @@ def _table(table, join=lambda v, J: v @ J):
     return lambda x, v: join(v, table(x))
 
 
-def _engine_used(attempt, answer, runs):
+def _not_the_rule(attempt, answer, runs):
+    """A diagnosis for numbers that come from the engine or from finite differences, right or nearly so."""
     for case, call, _ in runs:
         # The ids are drawn before the call twice, for its arguments, and once after it, for the right answer.
         first, second, third = case.args.ids[:3]
         if third - second > second - first:
             return attempt.fault("engine-used", (), None, call=call)
+    *usual, (case, call, result) = runs
+    if not all(same(run.value, _vjp(*c.fresh()), 0.01) for c, _, run in usual):
+        return None
+    want = _vjp(*case.fresh())
+    if not same(result.value, want):
+        said = [f"`{call}` ({case.at}) returned {show(result.value)}; expected {show(want)}.", *printed(result)]
+        return attempt.fault("differences", said, None)
+    case, call, _ = usual[0]
+    beside = _asked_beside(answer, case)
+    if beside is not None:
+        return attempt.fault("differences", [f"`{call}` called f at {show(beside)}."], None)
     return None
+
+
+def _asked_beside(answer, case):
+    """A point other than x at which the function calls the notebook's `f`, or None."""
+    names = getattr(answer, "__globals__", {})
+    f, asked = names.get("f"), []
+    if not callable(f):
+        return None
+
+    def watched(x):
+        asked.append(np.array(x))
+        return f(x)
+
+    x, v = case.fresh()
+    names["f"] = watched
+    try:
+        run(answer, x.copy(), v)
+    finally:
+        names["f"] = f
+    return next((point for point in asked if not np.array_equal(point, x)), None)
 
 
 _FAULTS_B = (
@@ -244,6 +278,11 @@ _FAULTS_B = (
           "The numbers may be right, but they come from the engine: during `{call}` Tensors were made. This task is to "
           "do by hand what the engine does.",
           "the slopes of the two outputs. Use x, v, numbers and NumPy only."),
+    Fault("differences", "the slopes are measured, not worked out",
+          "These are finite differences: f at a point beside x, and the change divided by the step. That is near the "
+          "slope, and no more. Where x1 is large, a small step at x2 is lost beside x1**2. A rule gives each slope "
+          "from x alone, without a step.",
+          "the four slopes of task a. Write each of them as an expression in x[0] and x[1]."),
     CHANGED_INPUT, NO_RETURN,
 )
 
@@ -507,7 +546,7 @@ TASKS = (
         good="v weights the rows, the outputs, and what arrives at an input is added: v @ J."),
     function(
         "06.b", "the vector-Jacobian product for any v", "vjp", "x, v", cases=_cases_b, right=_vjp, faults=_FAULTS_B,
-        look_at=_engine_used, expects="two numbers: one for x1, one for x2",
+        look_at=_not_the_rule, expects="two numbers: one for x1, one for x2",
         hints=(
             "Do what you did by hand, with x[0], x[1], v[0] and v[1] in place of the numbers.",
             "Two outputs send something to each input:\n\n"
