@@ -3,9 +3,15 @@
 Wrong answers as a learner would type them, each with the fault it must be given, are in wrong_answers/12.txt.
 """
 
-from autodiff.course.forms import NO_RETURN, Case, by_hand, function, show, tests
-from autodiff.course.judge import Fault
-from autodiff.course.result import show_number
+import io
+import sys
+from dataclasses import replace
+from unittest import mock
+
+from autodiff import GradStore, Tensor
+from autodiff.course.forms import NO_RETURN, Case, by_hand, function, same, show, tests
+from autodiff.course.judge import Fault, Run, blank, name_of, printed, run, with_words
+from autodiff.course.result import WRONG, show_number
 from autodiff.course.tensors import Named, reading
 
 # 12.a: three losses by hand.
@@ -77,7 +83,7 @@ _FAULTS_A = (
            _with(fixed=lambda s, p, q: (s, p, q), leak=lambda s, p, q: (s, p, q)))),
     Fault("leak-closed", "one detach was taken for the end of every path to the teacher",
           "In `leak` only q is detached. The product q * (p*x) has two slots, and the path to p goes through the "
-          "other one: p still receives {want_leak} in its place.",
+          "other one: p still receives the gradient that it has in `joint`.",
           "the second slot of the teacher's last product.",
           (_with(leak=lambda s, p, q: (s, _NONE, _NONE)),)),
     Fault("q-kept", "q still receives a gradient in `leak`",
@@ -111,9 +117,10 @@ _FAULTS_A = (
           "the slope of a difference with respect to its second operand.",
           (_scaled(lambda d: (_parts(d)[0], -_parts(d)[1], -_parts(d)[2])),)),
     Fault("own-factor", "p and q got each other's slope",
-          "In a product, the slope for one factor is the *other* factor: for p that is q * x, for q it is p * x.",
+          "In a product, the slope for one factor is the *other* factor: for p that is q * x, for q it is p * x. Or "
+          "the two numbers are right and have changed places: the order is s, p, q.",
           "the rule of the product, once for each slot.",
-          (_scaled(lambda d: (_parts(d)[0], _parts(d)[2], _parts(d)[1])),)),
+          (_scaled(lambda d: (_parts(d)[0], _parts(d)[2], _parts(d)[1])), _with(joint=lambda s, p, q: (s, q, p)))),
     Fault("two-missing", "the 2 of the square is missing",
           "The derivative of u**2 is 2 * u. All your gradients are half of what they should be.",
           "the last step of the graph, the square.",
@@ -198,12 +205,44 @@ def _two_halves(student, teacher, x, joint):
     return half + _distance(student, teacher, x, True, together=lambda s, t: (s.detach(), t)) if joint else half
 
 
+def _cuts(answer, case):
+    """What is detached in one call: "x", "teacher" for the teacher's answer, "" for anything else."""
+    student, teacher, x, joint = case.fresh()
+    answers, cut = [], []
+
+    def taught(*args):
+        answers.append(teacher(*args))
+        return answers[-1]
+
+    def detach(tensor):
+        cut.append("x" if tensor is x else "teacher" if any(tensor is a for a in answers) else "")
+        return whole(tensor)
+
+    whole = Tensor.detach
+    with mock.patch.object(Tensor, "detach", detach):
+        run(answer, student, Named("teacher", taught), x, joint)
+    return cut
+
+
 def _looks_like_a_loss(attempt, answer, runs):
     for _, call, result in runs:
+        if isinstance(result.value, GradStore):
+            return attempt.fault("store-returned", printed(result), None, call=call)
         if not isinstance(_read(result.value), dict) or isinstance(result.value, dict):
             return attempt.wrong([f"`{call}` returned {show(result.value)}; expected one loss, a tensor."],
                                  look="Look at the last line of your function.")
+    if all(_would_leak(case, result) for case, _, result in runs):
+        case, call, result = next(one for one in runs if not one[0].fresh()[3])
+        cut = _cuts(answer, case)
+        id = "detach-unused" if "teacher" in cut else "cut-at-input" if cut and set(cut) == {"x"} else None
+        if id is not None:
+            return attempt.fault(id, printed(result), None, call=call)
     return None
+
+
+def _would_leak(case, result) -> bool:
+    """Whether this is the right loss with nothing cut, for a joint task or for a fixed teacher."""
+    return same(_read(result.value), _read(_varied(fixed=lambda s, t: (s, t))(*case.fresh())))
 
 
 def _both_sides(s, t):
@@ -212,11 +251,28 @@ def _both_sides(s, t):
 
 _FAULTS_B = (
     Fault("leak", "the gradient leaks to the fixed teacher",
-          "With joint=False the teacher's weights are in the store. The value of the loss is right, so training would "
-          "look good, and the teacher would change. To detach the input `x` cuts nothing: the teacher's weights are "
-          "not behind x. A `copy` cuts nothing either.",
-          "which tensor all paths to the teacher go through.",
+          "With joint=False the teacher's weights are in the store: no path to them is cut. The value of the loss is "
+          "right, so training would look good, and the teacher would change.",
+          "which tensor all paths to the teacher go through, and what makes a constant of it. (A `copy` does not.)",
           (_varied(fixed=lambda s, t: (s, t)),)),
+    Fault("detach-unused", "the teacher's answer is detached, and used as it was",
+          "With joint=False the teacher's weights are in the store. Your function calls `detach` on the teacher's "
+          "answer, but `t.detach()` returns a *new* tensor and changes nothing on t. If its result is not used, "
+          "nothing is cut.",
+          "what you do with the result of `detach()`. Which tensor stands in the last line?"),
+    Fault("cut-at-input", "the input is detached, not the answer",
+          "With joint=False the teacher's weights are in the store. You detached the input `x`. But the teacher's "
+          "weights are not behind x: each path to them ends *before* it comes to x.",
+          "the path from the loss down to a weight of the teacher. Which tensors does it go through?"),
+    Fault("detach-a-function", "a model is detached, not its answer",
+          "`teacher` is a function, and a function has no `detach`. What has a history is its *answer* to x, a tensor.",
+          "the brackets: the answer is what a call of `teacher` returns.",
+          (lambda student, teacher, x, joint: teacher.detach(),
+           lambda student, teacher, x, joint: _distance(student, teacher if joint else teacher.detach(), x, joint))),
+    Fault("store-returned", "a gradient store is returned, not the loss",
+          "`{call}` ran a backward pass and returned its store. Asked for is the loss itself: the check asks it for "
+          "its gradients.",
+          "the last line of your function: it needs no `backward`."),
     Fault("not-reached", "the joint task does not reach the teacher",
           "With joint=True both are to learn, and the teacher's weights are absent from the store: its answer is cut "
           "in both tasks.",
@@ -349,6 +405,69 @@ _PLAIN = Fault("plain-tensors-counted", "your tests do not expect a plain tensor
                "what your tests do with `len(grads)` or `grads.ids()`.")
 
 
+_NOTHING = Fault("returns-nothing", "the function returns nothing, and no assertion fails",
+                 "`{call}` returned None for every setup, right or faulty. A function that says no by `assert` may do "
+                 "so for a right one, and yours never fails. What is printed is no verdict.",
+                 "the last line of your function: `return`, in front of the condition.")
+_NEW_MODELS = Fault("setup-again", "`setup` is called more than once",
+                    "Your function calls `setup()` {calls} times. Each call makes new models with new weights. The "
+                    "weights of one call are never in the store of another: it does not know them.",
+                    "the line with `setup()`. One call returns all three things together.")
+_LIST_ASKED = Fault("list-asked", "the store is asked for a whole list",
+                    "`in` asks a gradient store about one Tensor. `student` and `teacher` are lists of them.",
+                    "the line shown. Go through the list, and ask for one weight at a time.")
+_DOT_GRAD = Fault("dot-grad", "a weight has no `.grad`",
+                  "In PyTorch the gradient is an attribute of the leaf. Here a backward pass returns a store, and the "
+                  "Vars stay as they are.",
+                  "what `loss.backward()` returns, and how you ask it about one weight.")
+_ERRORS = {"indexed by a Tensor, not by list": _LIST_ASKED.id, "'Var' object has no attribute 'grad'": _DOT_GRAD.id}
+
+
+def _watched(task):
+    """The task of the form `tests`, in which 0 and 1 are verdicts too, and calls of the setup are counted."""
+    def judge(attempt):
+        answer, = attempt.answers
+        if blank(answer) or not callable(answer):
+            return task.judge(attempt)
+        calls, values, texts = [], [], []
+
+        def seen(setup):
+            def counted():
+                calls[-1] += 1
+                return setup()
+
+            calls.append(0)
+            value = answer(counted)
+            values.append(value)
+            texts.append(sys.stdout.getvalue() if isinstance(sys.stdout, io.StringIO) else "")
+            return bool(value) if type(value) is int and value in (0, 1) else value
+
+        seen.__name__ = name_of(answer)
+        inner = replace(attempt, answers=(seen,))
+        result = task.judge(inner)
+        attempt.used_seed |= inner.used_seed
+        return _sharper(attempt, result, calls, values, texts)
+
+    return replace(task, judge=judge)
+
+
+def _sharper(attempt, result, calls, values, texts):
+    """A diagnosis from what the tests did, in place of one from what they accept."""
+    said = " ".join(result.body)
+    call = f"{attempt.task.wants[0]}(setup)"
+    found = next((fault for text, fault in _ERRORS.items() if text in said), None)
+    if result.status == WRONG and result.fault is None and found:
+        return attempt.fault(found, result.body)
+    if result.fault not in (_ACCEPTS.id, _REFUSES.id):
+        return result
+    if min(calls) > 1:
+        return attempt.fault(_NEW_MODELS.id, (), result.table, calls=min(calls))
+    if values and all(value is None for value in values):
+        shown = printed(Run("returned", printed=next(filter(None, texts), "")))
+        return attempt.fault(_NOTHING.id, shown, result.table, call=call)
+    return result
+
+
 def _other_task(asked, other):
     return Fault("other-task", f"your tests refuse the plain {asked} training",
                  f"They refuse `{{name}}`, the plainest {asked} training there is, and accept something else. Perhaps "
@@ -396,7 +515,8 @@ _FAULTS_C = (
           "not. Your tests ask how many are reached, or whether one side is, but not which.",
           "the names in your conditions. Which list must be there, and which must not?",
           (_setup("student_cut", answer=_student_cut),)),
-    _ACCEPTS, _REFUSES, _NONZERO, _TOO_STRICT, _PLAIN, _other_task("fixed", "joint"),
+    _ACCEPTS, _REFUSES, _NONZERO, _TOO_STRICT, _PLAIN, _other_task("fixed", "joint"), _NOTHING, _NEW_MODELS,
+    _LIST_ASKED, _DOT_GRAD,
 )
 _FAULTS_D = (
     Fault("teacher-not-reached", "a joint training that does not reach the teacher is accepted",
@@ -424,10 +544,11 @@ _FAULTS_D = (
           "each other, and two empty sides are equal.",
           "a test that each weight is there.",
           (_setup("both_answers_cut", answer=lambda s, t: (s.detach(), t.detach())),)),
-    _ACCEPTS, _REFUSES, _NONZERO, _TOO_STRICT, _other_task("joint", "fixed"),
+    _ACCEPTS, _REFUSES, _NONZERO, _TOO_STRICT, _other_task("joint", "fixed"), _NOTHING, _NEW_MODELS, _LIST_ASKED,
+    _DOT_GRAD,
 )
 
-TASKS = (
+_A, _B, _C, _D = (
     by_hand("12.a", "who receives a gradient?", ("joint", "fixed", "leak"), deal=lambda k: _DEALS[k % len(_DEALS)],
             given=_given, right=_right, faults=_FAULTS_A, how=_how, words=(_NONE,), hints=(
         "Begin with the joint loss: three paths, one number for each weight. In the other two losses no number "
@@ -493,3 +614,4 @@ TASKS = (
         "        return all(... for w in ...)"),
         good="In the joint training every weight of both sides must be in the store, and your tests say so."),
 )
+TASKS = (with_words(_A, _NONE, ("absent", None)), _B, _watched(_C), _watched(_D))
