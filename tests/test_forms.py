@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.course import forms, judge
+from autodiff.course import checks_13, forms, judge
 from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Asked, Case, by_hand, function, question
 from autodiff.course.judge import Attempt, Fault
 from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG
@@ -361,3 +361,36 @@ def test_lines_of_the_engine_do_not_count_and_those_called_from_it_do():
 
     assert judge.run(many, np.sin, lines=20_000).ended == "returned"
     assert judge.run(many, endless, lines=20_000).ended == "lines"
+
+
+# Exercise 13: nothing may hang on how busy a computer is
+
+
+@pytest.mark.parametrize("seconds, is_sum", [(0.0101, False), (0.0912, False), (0.071, True), (0.33, True)])
+def test_the_best_time_of_a_busy_computer_is_not_taken_for_a_sum(seconds, is_sum):
+    work = checks_13._Work(1, 8)
+    # Each run on two clocks: the processor's, and one that other programs make longer.
+    work.took, work.traced = [[0.05, 0.5], [0.03, 0.15], [0.01, 0.09], [0.03, 0.09]], [True, False, False, False]
+    assert work.is_sum(seconds) is is_sum
+
+
+REPORT = """
+def report(step, h, w, n, segments):
+    def whole():
+        y = h
+        for _ in range(n):
+            y = step(y, w)
+        return y.sum(){}
+
+    stored, parts = measure(whole), measure(lambda: segmented(step, h, w, n, segments))
+    return stored, parts, stored[0] / parts[0], parts[1] / stored[1]
+"""
+
+
+def test_a_report_is_judged_by_what_ran_and_not_by_a_clock():
+    for end, fault_id in (".backward()", None), ("", "no-backward"):
+        names = {}
+        exec(REPORT.format(end), names)
+        result = judged(checks_13._TASK_D, names["report"])
+        assert (result.status, result.fault) == (WRONG if fault_id else PASSED, fault_id)
+        assert not {"measure", "segmented"} & set(names), "what the check brings goes with it"

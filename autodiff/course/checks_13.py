@@ -1,15 +1,17 @@
 """Checks of exercise 13, checkpoint: counts by hand, the recomputation, a measurement, and a report of what it cost.
 
-The recomputation is judged by counting: how often the step ran, and how many of its results were alive at once. That is
-the same on every machine. Wrong answers as a learner would type them, each with the fault it must be given, are in
-wrong_answers/13.txt.
+The recomputation is judged by counting: how often the step ran, and how many of its results were alive at once. So is
+the report: by the steps that ran and were gone back through. That is the same on every machine. Wrong answers as a
+learner would type them, each with the fault it must be given, are in wrong_answers/13.txt.
 """
 
+import contextlib
 import math
 import sys
 import time
 import tracemalloc
 import weakref
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +22,6 @@ from autodiff.course.judge import (
     EARLY_RETURN,
     Fault,
     Task,
-    blank,
     function_or_reason,
     name_of,
     printed,
@@ -589,17 +590,27 @@ class _Work:
 
     def __init__(self, blocks, size):
         self.blocks, self.size = blocks, size
-        self.traced, self.took = [], []  # for each run: whether tracemalloc watched, and the seconds it worked
+        self.traced, self.took = [], []  # for each run: whether tracemalloc watched, and its seconds on each clock
 
     def __call__(self):
         begin = [clock() for clock in _CLOCKS]
         arrays = [np.ones(self.size // 8) for _ in range(self.blocks)]
         self.traced.append(tracemalloc.is_tracing())
-        alone = self.traced.count(False)
-        self.took.append(_SPIN if self.traced[-1] or alone == 2 else _SLOW * _SPIN)
-        while any(clock() - b < self.took[-1] for clock, b in zip(_CLOCKS, begin)):
-            pass
+        least = _SPIN if self.traced[-1] or self.traced.count(False) == 2 else _SLOW * _SPIN
+        took = [0.0]
+        while min(took) < least:
+            took = [clock() - b for clock, b in zip(_CLOCKS, begin)]
+        self.took.append(took)
         self.kept = arrays[0]
+
+    def is_sum(self, seconds) -> bool:
+        """Whether these seconds are nearer to those of all runs alone than to those of the best one.
+
+        Both are what the clocks showed, so that it does not matter what else the computer did meanwhile.
+        """
+        alone = [took for took, traced in zip(self.took, self.traced) if not traced]
+        nearest = [(abs(seconds - of(times)), of is sum) for times in zip(*alone) for of in (min, sum)]
+        return min(nearest)[1]
 
 
 def _judge_c(attempt):
@@ -667,7 +678,7 @@ def _wrong_measure(attempt, measure, work, result, elapsed, left_on):
         return fault("seconds-unit" if seconds > 1 else "seconds-zero")
     if alone < 3:
         return fault("once-only")
-    if seconds > 0.98 * sum(t for t, traced in zip(work.took, work.traced) if not traced):
+    if work.is_sum(seconds):
         return fault("summed")
     return fault("left-on") if left_on else None
 
@@ -744,100 +755,176 @@ _TASK_C = Task(
         "    return peak, ..."),
     "Peak and time, each in runs of its own: the most that was held, and the best of several runs.")
 
-# 13.d: the report.
+# 13.d: the report. The check brings a `measure` that counts: nothing here depends on how fast a computer is.
 
 _D = ("stored", "parts", "memory_ratio", "time_ratio")
-_DEALS_D = ((256, 16), (144, 12), (400, 20))
-_VALUE = 5000 * 8  # bytes of one h
-_TIMES = (0.4, 10.0)  # wide, because a busy machine can measure almost anything
-_USUAL = (0.7, 2.75)  # 4/3 to 2 by counting, and about 3 without a backward pass in `stored`
-_UNUSUAL = ("Your time ratio is {time}. With a backward pass in *both* ways it is mostly between 1.3 and 2, and "
-            "without one in `stored` it is about 3. If both have one, another program was busy meanwhile: run the "
-            "cell once more.")
+_N, _SEGMENTS, _SIZE = 256, 16, 4
 
 
-def _peaks(deal):
-    """What is measured: the results by the formula, and a few values that come and go in the backward pass."""
-    n, s = deal
-    return (2 * n + 3) * _VALUE, (s + 2 * n / s + 4) * _VALUE
+class _Sine:
+    """The step sin(w * h); `back` counts how often it was gone back through."""
+
+    def __init__(self):
+        self.back, self.sizes = 0, set()
+
+        @ad.custom_op(vjps=[self._partial])
+        def sin(x):
+            return np.sin(x)
+
+        self._sin = sin
+
+    def _partial(self, g, y, x):
+        self.back += 1
+        return g * np.cos(x)
+
+    def __call__(self, h, w):
+        self.sizes.add(np.size(h))
+        return self._sin(w * h)
 
 
-def _near(number, right, part) -> bool:
-    return (1 - part) * right <= number <= (1 + part) * right
+def _segmented(step, h0, w, n, segments):
+    """What task b asks for."""
+    starts, y = [], h0
+    with ad.no_grad():
+        for part in segment_lengths(n, segments):
+            starts.append((y, part))
+            y = _forward(step, y, w, part)
+    g, dw = None, 0.0
+    for at, part in starts[::-1]:
+        start = ad.Var(at.data)
+        grads = _forward(step, start, w, part).backward(g)
+        g, dw = grads[start], dw + grads[w]
+    return g, dw
+
+
+@dataclass
+class _Measured:
+    """One run of a work: the steps that ran, were recorded and gone back through, the values held, the segments."""
+
+    runs: int
+    recorded: int
+    back: int
+    held: int
+    parts: int
+    peak: int = 0
+    seconds: float = 0.0
+
+
+class _Meter:
+    """Stands in for `measure`: counts what a work does, and returns a peak and seconds that follow from the counts."""
+
+    def __init__(self, step, sine, rng):
+        self.step, self.sine, self.rng, self.all = step, sine, rng, []
+
+    def __call__(self, work):
+        if not callable(work):
+            raise _NoWork(type(work).__name__)
+        step, back = self.step, self.sine.back
+        calls, recorded, starts = step.calls, step.recorded, len(step.starts)
+        step.most = step.alive
+        work()
+        runs, recorded = step.calls - calls, step.recorded - recorded
+        # Where some steps were not recorded, the first of them began at h too.
+        parts = len(step.starts) - starts - (runs > recorded)
+        one = _Measured(runs, recorded, self.sine.back - back, step.most - step.alive, parts)
+        one.peak = 40_000 * one.held + self.rng.randrange(1000, 9000)
+        one.seconds = (one.runs + 2 * one.back + self.rng.random()) * 1e-5
+        self.all.append(one)
+        return one.peak, one.seconds
+
+    def of(self, pair) -> _Measured | None:
+        """The measurement that returned this pair."""
+        return next((one for one in self.all if (one.peak, one.seconds) == pair), None)
+
+
+class _NoWork(TypeError):
+    pass
+
+
+@contextlib.contextmanager
+def _brought(function, **names):
+    """Give the names in a function's notebook these values, for as long as the check calls it."""
+    space = getattr(function, "__globals__", {})
+    before = {name: space[name] for name in names if name in space}
+    space.update(names)
+    try:
+        yield
+    finally:
+        for name in names:
+            del space[name]
+        space.update(before)
 
 
 def _judge_d(attempt):
-    if all(map(blank, attempt.answers)):
-        return attempt.not_started()
-    left = [name for name, a in zip(_D, attempt.answers) if blank(a)]
-    if left:
-        return attempt.unfinished([f"{' and '.join(f'`{n}`' for n in left)}: still three dots."])
-    pairs, ratios = [], []
-    for name, answer in zip(_D, attempt.answers):
-        if name.endswith("ratio"):
-            number = as_number(answer)
-            if number is None or not math.isfinite(number) or number <= 0:
-                return attempt.wrong([f"`{name}` is {safe_repr(answer)}; expected a positive number."])
-            ratios.append(number)
-            continue
-        pair = _pair(answer)
-        if pair is None or any(p.size != 1 or not 0 < p < 1e15 for p in pair):
-            said = f"`{name}` is {safe_repr(answer)}; expected what `measure` returned: a peak in bytes, and seconds."
-            return attempt.wrong([said])
-        pairs.append(tuple(map(float, pair)))
-    return _report(attempt, *pairs, *ratios)
+    report, = attempt.answers
+    reason = function_or_reason(attempt, report, "step, h, w, n, segments")
+    if reason is not None:
+        return reason
+    rng, rows = attempt.rng, None
+    for n, s in ((_N, _SEGMENTS), (rng.randrange(100, 140), rng.randrange(6, 10))):
+        sine = _Sine()
+        meter = _Meter(_Counted(sine), sine, rng)
+        call = f"{name_of(report)}(step, h, w, {n}, {s})"
+        h = ad.Var(np.linspace(0.1, 1.0, _SIZE))
+        with _brought(report, measure=meter, segmented=_segmented):
+            result = run(report, meter.step, h, ad.Var(1.02), n, s, lines=3_000_000)
+        if isinstance(result.error, _NoWork):
+            return attempt.fault("called-at-once", printed(result), None, call=call, kind=str(result.error))
+        problem = stopped(attempt, result, call)
+        if problem is not None:
+            return problem
+        if result.value is None:
+            return attempt.fault(NO_RETURN.id, printed(result), None, call=call)
+        numbers = _four(result.value)
+        if isinstance(numbers, str):
+            return attempt.wrong([f"`{call}` returned {safe_repr(result.value, 120)}; expected {numbers}.",
+                                  *printed(result)], look="The form of what you return.")
+        ways = [meter.of(pair) for pair in numbers[:2]]
+        rows = rows or [(name, *map(str, (one.runs, one.recorded, one.back, one.held)))
+                        for name, one in zip(_D, ways) if one is not None]
+        table = Table((f"n = {n}, {s} segments", "steps run", "recorded", "gone back", "values held"), tuple(rows))
+        found = _wrong_ways(*ways, sine.sizes, n, s) or _wrong_ratios(*numbers)
+        if found is not None:
+            return _fault_d(attempt, found, result, table, ways, numbers, call=call, n=n, s=s)
+    table = Table((f"n = {_N}, {_SEGMENTS} segments", *table.header[1:]), tuple(rows))
+    return attempt.passed(table)
 
 
-def _report(attempt, stored, parts, memory, seconds):
-    deal = attempt.dealt[-1]
-    right_stored, right_parts = _peaks(deal)
-    measured, timed = stored[0] / parts[0], parts[1] / stored[1]
-    words = dict(memory=_two(memory), time=_two(seconds), measured=_two(measured), timed=_two(timed), n=deal[0],
-                 s=deal[1], stored=_mb(stored[0]), parts=_mb(parts[0]), right_stored=_mb(right_stored),
-                 right_parts=_mb(right_parts))
-    found = None
-    if not _near(stored[0], right_stored, 0.1) or not _near(parts[0], right_parts, 0.2):
-        found = _which_peaks(attempt, stored[0], parts[0])
-    elif max(stored[1], parts[1]) > 1000:
-        found = "seconds-unit"
-    elif not (close(memory, measured) and close(seconds, timed)):
-        found = _which_ratios(memory, seconds, measured, timed)
-    elif not _TIMES[0] <= seconds <= _TIMES[1]:
-        found = "other-time"
-    if found is not None:
-        return attempt.fault(found, (), None, **words)
-    rows = (("memory", "storing everything takes many times as much"), ("time", "the segments take somewhat longer"))
-    result = attempt.passed(Table(("what", "measured here"), rows))
-    if not _USUAL[0] <= seconds <= _USUAL[1]:
-        result.notes.append(_UNUSUAL.format(**words))
-    return result
+def _four(value):
+    """Both measurements and the two ratios; or what is expected instead, in words."""
+    if not isinstance(value, (tuple, list)) or len(value) != 4:
+        return "four things: stored, parts, memory_ratio, time_ratio"
+    pairs, ratios = [_pair(v) for v in value[:2]], [as_number(v) for v in value[2:]]
+    for name, pair in zip(_D, pairs):
+        if pair is None or any(p.size != 1 for p in pair):
+            return f"`{name}` to be what `measure` returned: a peak in bytes, and seconds"
+    for name, ratio in zip(_D[2:], ratios):
+        if ratio is None or not math.isfinite(ratio) or ratio <= 0:
+            return f"`{name}` to be a positive number"
+    return *(tuple(float(p.reshape(())) for p in pair) for pair in pairs), *ratios
 
 
-def _two(number) -> str:
-    return f"{number:.3g}"
-
-
-def _mb(number) -> str:
-    return f"{number / 1e6:.3g} MB"
-
-
-def _which_peaks(attempt, stored, parts) -> str:
-    right_stored, right_parts = _peaks(attempt.dealt[-1])
-    if _near(stored, right_parts, 0.2) and _near(parts, right_stored, 0.1):
+def _wrong_ways(stored, parts, sizes, n, s) -> str | None:
+    """The fault of what was measured, by counting."""
+    if stored is None or parts is None:
+        return "not-measured"
+    if not stored.runs or not parts.runs:
+        return "step-not-used"
+    if any(one.recorded > one.back for one in (stored, parts)):
+        return "no-backward"
+    if sizes != {_SIZE} or any(one.recorded != n or one.runs not in (n, 2 * n) for one in (stored, parts)):
+        return "other-numbers"
+    if stored.runs == 2 * n and parts.runs == n:
         return "ways-exchanged"
-    if _near(parts, stored, 0.1):
+    if parts.runs == n or parts.parts == 1:
         return "no-saving"
-    for before in attempt.dealt[:-1]:
-        if _near(stored, _peaks(before)[0], 0.1) and _near(parts, _peaks(before)[1], 0.2):
-            return "old-numbers"
-    if _near(stored, right_stored, 0.1):
-        return "two-at-once" if _near(parts, right_parts + (right_parts - 4 * _VALUE) / 2, 0.25) else "parts-peak"
-    if stored < 0.2 * right_stored and parts < 0.8 * right_parts:
-        return "small-values"
-    return "stored-peak"
+    return "other-numbers" if stored.runs != n or parts.parts != s else None
 
 
-def _which_ratios(memory, seconds, measured, timed) -> str:
+def _wrong_ratios(stored, parts, memory, seconds) -> str | None:
+    measured, timed = stored[0] / parts[0], parts[1] / stored[1]
+    if close(memory, measured) and close(seconds, timed):
+        return None
     if close(memory, timed) and close(seconds, measured):
         return "ratios-exchanged"
     if close(memory, 1 / measured):
@@ -846,77 +933,81 @@ def _which_ratios(memory, seconds, measured, timed) -> str:
         return "time-upside-down"
     if any(close(memory / 100, m) for m in (measured, 1 / measured, 1 - 1 / measured)):
         return "percent"
-    return "other-numbers"
+    return "other-ratios"
+
+
+def _fault_d(attempt, found, result, table, ways, numbers, **words):
+    stored, parts, memory, seconds = numbers
+    words |= dict(memory=_two(memory), time=_two(seconds))
+    if None not in ways:
+        words |= dict(measured=_two(stored[0] / parts[0]), timed=_two(parts[1] / stored[1]))
+        words["which"] = " and ".join(f"`{name}`" for name, one in zip(_D, ways) if one.recorded > one.back)
+    return attempt.fault(found, printed(result), table if all(ways) else None, **words)
+
+
+def _two(number) -> str:
+    return f"{number:.3g}"
 
 
 _FAULTS_D = (
-    Fault("other-numbers", "the ratios are not those of your measurements",
+    Fault("no-backward", "a way has no backward pass",
+          "In {which} the steps were recorded, and not gone back through. Both ways are to give both gradients: "
+          "whoever leaves the backward pass out of one of them compares half a computation with a whole one. The time "
+          "ratio is then about 3.",
+          "the function that you measure: where is its `.backward()`?"),
+    Fault("called-at-once", "the work is done before it is measured",
+          "`measure` got a {kind}. You called the function, and handed over what it returned. `measure` calls it by "
+          "itself, when the clock runs.",
+          "`lambda:` in front of the call makes a function of it that can be called later."),
+    Fault("not-measured", "a measurement is not what `measure` returned",
+          "`stored` and `parts` are the pairs that `measure` returns for the two ways, with nothing done to them.",
+          "the two calls of `measure`, and what you return in the first two places."),
+    Fault("step-not-used", "the step of the check was never called",
+          "`{call}` measured a step of its own, or none. The check counts with the step that it hands over.",
+          "each place where a step is computed: `step` is an argument of `run` and of `segmented`."),
+    Fault("other-numbers", "what is measured has another size than asked for",
+          "The table has what ran. With n = {n} and {s} segments, `stored` runs n steps and `parts` 2 n, from the h "
+          "that is handed over.",
+          "numbers and names in your function that are no arguments of it."),
+    Fault("other-ratios", "the ratios are not those of your measurements",
           "From what you measured, memory_ratio is {measured} and time_ratio {timed}. You report {memory} and {time}. "
           "A report states what was measured, not what a formula says or what was expected.",
-          "compute both ratios from `stored` and `parts`, in the same cell."),
+          "compute both ratios from `stored` and `parts`."),
     Fault("ratios-exchanged", "the two ratios are exchanged",
           "Your memory_ratio is made from the seconds, and your time_ratio from the peaks.",
           "which entry of the pairs goes into which ratio: first the peak, then the seconds."),
     Fault("upside-down", "the memory ratio is upside down",
           "Your memory_ratio is {memory}. It says how many times as much memory *storing everything* takes: (peak of "
-          "stored) / (peak of segments), here {measured}.",
+          "stored) / (peak of parts), here {measured}.",
           "what stands above the line of the fraction, and what below."),
     Fault("time-upside-down", "the time ratio is upside down",
-          "Your time_ratio is {time}. It is (seconds of segments) / (seconds of stored), here {timed}: how much longer "
+          "Your time_ratio is {time}. It is (seconds of parts) / (seconds of stored), here {timed}: how much longer "
           "the segments take.",
           "what stands above the line of the fraction, and what below."),
     Fault("percent", "a ratio is asked for, not a percentage",
           "Your memory_ratio is {memory}. It is a plain quotient: 10 when storing everything takes ten times as much.",
           "a factor of 100, or a 1 - ..., in the line of the ratio."),
     Fault("ways-exchanged", "the two ways are exchanged",
-          "`stored` has a peak of {stored}, and `parts` one of {parts}. The way that keeps the whole graph is the "
-          "larger one.",
+          "`stored` is to be the way that keeps the whole graph, and it ran each step twice, as the segments do.",
           "which function goes into which `measure`."),
-    Fault("no-saving", "both ways take the same memory",
-          "Both peaks are about {stored}. So both of the functions that you measured did the same: perhaps the "
-          "segmented one was run with one segment.",
+    Fault("no-saving", "both ways keep the whole graph",
+          "In `parts` all results were held at once, as in `stored`. With {s} segments one segment is held at a time.",
           "the two functions that you hand to `measure`, and the number of segments."),
-    Fault("two-at-once", "the segments take the memory of two segments",
-          "`parts` has a peak of {parts}; about {right_parts} are enough for {s} segments. One segment is still held "
-          "while the next one is recorded.",
-          "a name in `segmented` for the last value of a segment."),
-    Fault("parts-peak", "the peak of the segments belongs to another computation",
-          "`stored` fits. `parts` has a peak of {parts}; with n = {n} and {s} segments it is about {right_parts}.",
-          "n, the number of segments, and the start `many`, in the call of `segmented`."),
-    Fault("small-values", "the values are too small to be measured",
-          "Your peaks are {stored} and {parts}; with `many` they are about {right_stored} and {right_parts}. With a "
-          "single number as h, Python's own objects take more room than the values.",
-          "the start of both ways: `many`, with its 5000 entries."),
-    Fault("stored-peak", "the peak of the whole graph belongs to another computation",
-          "`stored` has a peak of {stored}; for n = {n} steps from `many`, with the backward pass, it is about "
-          "{right_stored}.",
-          "what `work` does: n steps, `.sum()`, `.backward()`, all of it inside one `lambda`."),
-    Fault("seconds-unit", "the times are not in seconds",
-          "A time of more than 1000 s was not measured here. Milliseconds are not seconds.",
-          "`measure`, and the unit of its second number."),
-    Fault("other-time", "the times cannot be compared",
-          "Your segments take {time} times as long. By counting it is between one time and a third and twice as long. "
-          "So much of a difference does not come from a busy computer: the two ways did not do the same.",
-          "what the two functions do that you hand to `measure`: the same n, and forward and backward pass in both."),
-    Fault("old-numbers", "these measurements belong to numbers you had before",
-          "The task has come back with n = {n} and {s} segments. Your peaks fit an earlier round.",
-          "the line that given(\"13.d\") prints."),
+    NO_RETURN,
 )
 
 _TASK_D = Task(
-    "13.d", "the report", _D, _judge_d, _FAULTS_D, (
+    "13.d", "the report", ("report",), _judge_d, _FAULTS_D, (
         "`measure` takes a function without arguments. A `lambda:` in front of a call makes one of it.",
         "The same computation in two ways, forward *and* backward in both:\n\n"
-        "    stored    run n steps from `many`, then .sum() and .backward()\n"
-        "    parts     segmented(step, many, w, n, segments)\n\n"
-        "Four numbers come out: two peaks, two times.",
-        "    stored = measure(lambda: run(many, w, n)....)\n"
+        "    stored    run n steps from h, then .sum() and .backward()\n"
+        "    parts     segmented(step, h, w, n, segments)\n\n"
+        "Four numbers come out: two peaks, two times. Two ratios are made of them.",
+        "    stored = measure(lambda: run(step, h, w, n)....)\n"
         "    parts = measure(lambda: ...)\n"
         "    memory_ratio = ... / ...     # more than 1: what storing everything costs\n"
-        "    time_ratio = ... / ...       # more than 1: what running again costs"),
-    "Memory by a factor, time by a fraction. The measured ratio is a little below the counted one: some values come "
-    "and go.",
-    lambda k: _DEALS_D[k % len(_DEALS_D)],
-    lambda deal: f"13.d: n = {deal[0]} steps of sin(w * h), {deal[1]} segments.")
+        "    time_ratio = ... / ...       # more than 1: what running again costs\n"
+        "    return stored, parts, memory_ratio, time_ratio"),
+    "Memory by a factor, time by a fraction: each step is run once more, and gone back through once in both ways.")
 
 TASKS = (_TASK_A, _TASK_B, _TASK_C, _TASK_D)
