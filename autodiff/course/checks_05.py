@@ -4,10 +4,13 @@ The learner's functions get a life-cycle of `ad.contracts` that notes what is as
 a forward pass and count how often. Wrong answers as a learner would type them are in wrong_answers/05.txt.
 """
 
+import numpy as np
+
 from autodiff import GradStore, Var, contracts
 from autodiff.course.forms import NO_RETURN, Case, by_hand, function, nonzero, same
 from autodiff.course.judge import EARLY_RETURN, Fault, name_of, printed
 from autodiff.course.result import show_number
+from autodiff.course.tensors import is_tensor
 
 # The life-cycles, and the functions that make losses
 
@@ -61,7 +64,7 @@ class _Setting:
     """Makes the arguments of one call anew, and remembers those it made: the first go to the learner's function."""
 
     def __init__(self, system, x, make, old=None):
-        self.system, self.x, self.make, self.old, self.made = system, x, make, old, []
+        self.system, self.x, self.make, self.old, self.made, self.counts = system, x, make, old, [], []
 
     def __call__(self):
         c, x = self.system(), Var(self.x, name="x")
@@ -69,12 +72,18 @@ class _Setting:
             c.backward(self.old * x)
             c.log.clear()
         self.made.append((c, x, *self.make(x)))
+        self.counts.append(len(self.made[-1][-1]))
         return self.made[-1]
 
 
 def _weights(rng, count):
     """Different positive numbers, so that no running sum of them is 0 or the last one."""
     return rng.sample([1.5, 2.0, 2.5, 3.0, 4.0, 4.5, 6.0, 7.5], count)
+
+
+def _listed(value):
+    """What was returned, with an array of any kind as a list: None may stand in one of objects."""
+    return value.tolist() if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def _property(right, *rules):
@@ -86,14 +95,18 @@ def _property(right, *rules):
     def look(attempt, answer, runs):
         case, call, run = runs[0]
         words = dict(call=call, at=case.at, name=name_of(answer))
+        value = _listed(run.value)
+        entries = value if isinstance(value, (list, tuple)) else [value]
         if not any(case.args.made[0][0].log for case, _, _ in runs):
-            return attempt.fault("another-way", printed(run), None, **words)
-        entries = run.value if isinstance(run.value, (list, tuple)) else [run.value]
+            losses = any(is_tensor(entry) and entry.tracked for entry in entries)
+            return attempt.fault("loss-returned" if losses else "another-way", printed(run), None, **words)
         if any(isinstance(entry, GradStore) for entry in entries):
             return attempt.fault("store-returned", printed(run), None, **words)
-        if any(not same(run.value, right(*case.fresh())) for case, _, run in runs):
+        if any(not same(_listed(run.value), right(*case.fresh())) for case, _, run in runs):
             return None
         for case, call, _ in runs:
+            if len(case.args.made[0][-1]) != case.args.counts[0]:
+                return attempt.fault("list-changed", printed(run), None, **words | dict(call=call))
             for rule in rules:
                 id = rule(*case.args.made[0])
                 if id is not None:
@@ -110,6 +123,14 @@ def _forward_again(c, x, trunk, heads):
 
 def _still_retained(c, x, trunk, heads):
     return "graph-kept" if c.log[-1][1] else None
+
+
+def _extra_pass(c, x, trunk, heads):
+    return "extra-pass" if len(c.log) > len(heads) else None
+
+
+def _walked_again(c, x, trunk, heads):
+    return "walked-again" if len(c.log) > 1 else None
 
 
 _ANOTHER_WAY = Fault(
@@ -133,7 +154,17 @@ _ZERO_GRAD = Fault(
     "In PyTorch the clear is called `zero_grad()`, and it is a method of the optimiser. Here it is `c.clear()`.",
     "the line shown.",
     (lambda c, x, *rest: c.zero_grad(), lambda c, x, *rest: x.zero_grad()))
-_SHARED = (_DOT_GRAD, _ZERO_GRAD, _STORE_RETURNED, _ANOTHER_WAY, NO_RETURN)
+_LOSS_RETURNED = Fault(
+    "loss-returned", "a loss is returned, and no gradient was asked for",
+    "`{call}` gave back a loss, with its history. No backward pass has run, so there is no gradient yet. From here on "
+    "two things are missing: the pass, and the reading.",
+    "the table of the three methods of `c`. Which of them have you not used?")
+_LIST_CHANGED = Fault(
+    "list-changed", "the list of the caller is changed",
+    "Your numbers are right. But after `{call}` the list that was handed over has lost entries. It belongs to the "
+    "caller, who may go through it once more.",
+    "a `pop`, a `remove` or a `del`. A `for` loop goes through a list and leaves it as it is.")
+_SHARED = (_DOT_GRAD, _ZERO_GRAD, _STORE_RETURNED, _ANOTHER_WAY, _LOSS_RETURNED, _LIST_CHANGED, NO_RETURN)
 
 # 05.a: three programs by hand.
 
@@ -173,6 +204,12 @@ def _how_a(deal):
 
 
 _FAULTS_A = (
+    Fault("grouped", "the answers are grouped by system, or belong to another program",
+          "Your nine answers are the right ones, and they stand in the wrong places. Each name is one *program*, with "
+          "its three answers in brackets. The place inside the brackets is the system: candle, PyTorch, reset.",
+          "the comment in the cell, and the name in front of each bracket.",
+          (lambda d: tuple(zip(*_right_a(d))), lambda d: _right_a(d)[1:] + _right_a(d)[:1],
+           lambda d: _right_a(d)[2:] + _right_a(d)[:2])),
     Fault("reuse-adds", "the second pass is answered as if it ran",
           "You answered `reused` as you answered `separate`: the second gradient is added to the first. Adding is "
           "about gradients that are *there*. Here the second pass must first get through h = x * x, and that rule "
@@ -273,7 +310,8 @@ def _cases_b(rng):
         parts = tuple(zip(("square", "line", "other", "square"), _weights(rng, 4)))
         setting = _Setting(system, nonzero(rng), _losses(*parts), old=nonzero(rng, 7.0, 9.0))
         cases.append(Case(setting, f"{system.__name__}; there is a gradient from earlier, and loss_3 has no x"))
-    return cases
+    k, m = _weights(rng, 2)
+    return [*cases, Case(_Setting(candle, 0.0, _losses(("square", k), ("line", m))), "x = 0: loss_1 has the slope 0")]
 
 
 def _each_alone(c, x, losses):
@@ -336,6 +374,17 @@ def _last(c, x, losses):
     for loss in losses:
         c.backward(loss())
     return c.grad(x)
+
+
+def _read_once(*steps, once=(), listed=True):
+    """A wrong answer to 05.b: the steps for each loss, and one reading after the loop."""
+    run = _program(*steps, once=once)
+
+    def wrong(c, x, losses):
+        run(c, x, losses)
+        return [c.grad(x)] if listed else c.grad(x)
+
+    return wrong
 
 
 def _retained(c, x, losses):
@@ -404,12 +453,25 @@ _FAULTS_B = (
           "that x was reached and the slope is 0 there; None says that x was not reached.",
           "what `c.grad(x)` gives for loss_3, and what you do with it.",
           (_program("clear", "backward", "read", turn_none=_zero), _program("backward", "read", turn_none=_zero))),
+    Fault("nan-for-none", "NaN where there is no gradient",
+          "loss_3 does not contain x, and the list should have None. Yours has NaN: an array of numbers has no place "
+          "for None. NaN says that a computation went wrong; here there was none.",
+          "what holds your results. A list can hold None.",
+          (_program("clear", "backward", "read", turn_none=lambda g: np.nan if g is None else g),
+           _program("backward", "read", turn_none=lambda g: np.nan if g is None else g))),
     Fault("none-left-out", "the list has no entry where there is no gradient",
           "loss_3 does not contain x, and your list is shorter by one entry. Then nobody can tell which number belongs "
           "to which loss.",
           "the `if` around the line that appends.",
           (lambda c, x, losses: [g for g in _each_alone(c, x, losses) if g is not None],
            lambda c, x, losses: [g for g in _program("backward", "read")(c, x, losses) if g is not None])),
+    Fault("none-for-zero", "a gradient of 0 is taken for none",
+          "loss_1 contains x, and at x = 0 its slope is 0. x was reached, so there is a gradient, and it is 0. Python "
+          "takes 0 for false, as it does None: `if g` cannot tell the two apart.",
+          "the question you ask about the gradient. It should be about None, and about nothing else.",
+          (_program("clear", "backward", "read", turn_none=lambda g: g if g else None),
+           _program("backward", "read", turn_none=lambda g: g if g else None),
+           lambda c, x, losses: [g for g in _each_alone(c, x, losses) if g])),
     _NONE_AS_NUMBER,
     Fault("reset-not-cleared", "the clear is made for PyTorch only",
           "Your numbers are right for candle and PyTorch. reset does set nodes to zero by itself, but only those that "
@@ -417,10 +479,16 @@ _FAULTS_B = (
           "the `if` around the clear. Does it need to be there?",
           (_for_pytorch,)),
     Fault("all-together", "there is one number for all losses together",
-          "You added the losses, or let their gradients add up, and returned one number. Asked for is a list: what "
-          "each loss *alone* gives to x.",
+          "You added the losses, and there is one number for all of them. Asked for is a list: what each loss *alone* "
+          "gives to x.",
           "how often `c.grad(x)` is read. It should be read once for each loss.",
-          (_together, _last)),
+          (_together, lambda c, x, losses: [_together(c, x, losses)])),
+    Fault("read-once", "the gradient is read once, after the loop",
+          "You have one number, read when all passes are over. What earlier losses gave is then gone, or added up. "
+          "Asked for is a list with one entry for each loss.",
+          "the indentation of the line that reads `c.grad(x)`. How often does it run?",
+          tuple(_read_once(*steps, once=once, listed=listed) for listed in (True, False)
+                for steps, once in ((("backward",), ()), (("clear", "backward"), ()), (("backward",), (_clear,))))),
     Fault("retain-unknown", "a graph is retained that nobody uses again",
           "`retain_graph` is known to PyTorch alone; candle and reset refuse the word. And no system needs it here: "
           "each call of `loss()` makes a new graph. To keep *gradients* from adding up, or from getting lost, it does "
@@ -448,6 +516,8 @@ def _trunk(kind, *weights):
 
     def make(x):
         heads = [Forward(f"head_{i}", lambda h, k=k: k * h) for i, k in enumerate(weights, 1)]
+        if kind == "shifted":  # a head need not be a multiple of h
+            heads[-1].make = lambda h, k=weights[-1]: k * (h * h)
         return Forward("trunk", lambda: kinds[kind](x)), heads
 
     return make
@@ -459,7 +529,18 @@ def _cases_c(rng):
 
     return [Case(_Setting(pytorch, 3.0, _trunk("square", 2.0, 5.0)), "h = x * x, two heads"),
             Case(fresh("shifted", 3), "three heads, and a gradient from earlier"),
-            Case(fresh("cube", 1), "one head, and a gradient from earlier")]
+            Case(fresh("cube", 1), "one head, and a gradient from earlier"),
+            Case(_Setting(pytorch, nonzero(rng), _twice(_trunk("square", *_weights(rng, 2)))),
+                 "three heads; two of them are the same one")]
+
+
+def _twice(make):
+    """The same trunk, with its last head once more at the end of the list."""
+    def made(x):
+        trunk, heads = make(x)
+        return trunk, [*heads, heads[-1]]
+
+    return made
 
 
 def _each_head(c, x, trunk, heads):
@@ -491,6 +572,15 @@ def _heads(*steps, retain=lambda i, n: True, once=(), again=False, at_end=False)
     return wrong
 
 
+def _until_found(c, x, trunk, heads):
+    h, found = trunk(), []
+    for head in heads:
+        c.clear()
+        c.backward(head(h), retain_graph=head is not heads[-1])
+        found.append(c.grad(x))
+    return found
+
+
 def _but_last(i, n):
     return i < n - 1
 
@@ -515,6 +605,11 @@ _FAULTS_C = (
           "the condition in `retain_graph=...`: for which passes is it true?",
           (_heads("clear", "backward", "read", retain=lambda i, n: i == 0),
            _heads("backward", "read", retain=lambda i, n: i == 0))),
+    Fault("last-by-name", "the last pass is told by its head, not by its place",
+          "With different heads this works. Here one head stands in the list twice. The graph is let go when it comes "
+          "for the first time, and the pass after it finds the saved values gone.",
+          "the condition in `retain_graph=...`. It should ask how many passes are still to come.",
+          (_until_found,)),
     Fault("added", "the graph is retained, and the gradients are not cleared",
           "Your list has running sums. `retain_graph` is about the *graph*: it lets the second pass go through. It "
           "does nothing to the *gradients*, and they still add up on x.",
@@ -538,10 +633,27 @@ _FAULTS_C = (
           (_heads("backward", retain=_but_last, at_end=True),
            _heads("clear", "backward", retain=_but_last, at_end=True),
            _heads("backward", retain=_but_last, at_end=True, once=(_clear,)))),
+    Fault("read-once", "the gradient is read once, after the loop",
+          "You have one number, read when all passes are over. What earlier heads gave is then gone, or added up. "
+          "Asked for is a list with one entry for each head.",
+          "the indentation of the line that reads `c.grad(x)`. How often does it run?",
+          tuple(lambda *args, run=run, listed=listed: run(*args)[-1:] if listed else run(*args)[-1]
+                for listed in (True, False)
+                for run in (_heads("clear", "backward", "read"), _heads("backward", "read")))),
     Fault("graph-kept", "the last pass keeps the graph alive",
           "But the last pass, too, had `retain_graph=True`. Nobody comes after it, and the saved values stay in memory "
           "for as long as somebody holds h or a loss.",
           "which pass is the last one to need the graph."),
+    Fault("extra-pass", "there are more passes than heads",
+          "But there was one more pass than there are heads. If it is there to free the graph: the last pass that you "
+          "need can do that itself. And it leaves a gradient on x that belongs to no head.",
+          "each call of `c.backward`. Which head is it for?"),
+    Fault("all-together", "there is one number for all heads together",
+          "Your number is the gradient of all heads together. Task d asks for it. Here a list is asked for: what each "
+          "head *alone* gives to x.",
+          "how often `c.backward` and `c.grad(x)` are called. Each head needs both.",
+          (lambda c, x, trunk, heads: _all_heads(c, x, trunk, heads),
+           lambda c, x, trunk, heads: [_all_heads(c, x, trunk, heads)])),
     _FORWARD_AGAIN,
     Fault("retain-grad", "`retain_grad` is not `retain_graph`",
           "PyTorch has both words. `retain_grad` is about one interior *gradient*: keep it, where it would not be "
@@ -645,12 +757,20 @@ _FAULTS_D = (
           "the operation that joins the losses.",
           (_summed(join=_mean), _summed(join=_mean, clear_first=False))),
     Fault("returned-none", "there was nothing to return",
-          "`{call}` returned None. That happens in three ways: the function has no `return`; it reads `c.grad(x)` when "
+          "That happens in three ways: the function has no `return`; it reads `c.grad(x)` when "
           "nothing is there, before the pass or after a clear; or it returns what `c.backward` returns, which is None "
           "in PyTorch and reset.",
           "your last lines, from the call of backward on.",
           (_summed(read=lambda c, x: None),)),
-    EARLY_RETURN, _FORWARD_AGAIN, _DOT_GRAD, _ZERO_GRAD, _ANOTHER_WAY,
+    Fault("walked-again", "the trunk was walked back more than once",
+          "But `c.backward` was called more than once, and each call walked through the trunk again. With a pass for "
+          "each head, each system needs a care of its own. There is a way with one pass.",
+          "what single number has the gradient you want? A backward pass begins at one root."),
+    Fault("in-a-list", "the number stands in a list",
+          "The number is right. Asked for is the number itself, not a list with one entry.",
+          "the brackets around what you return.",
+          (lambda c, x, trunk, heads: [_all_heads(c, x, trunk, heads)],)),
+    EARLY_RETURN, _FORWARD_AGAIN, _DOT_GRAD, _ZERO_GRAD, _ANOTHER_WAY, _LOSS_RETURNED, _LIST_CHANGED,
 )
 
 TASKS = (
@@ -679,7 +799,7 @@ TASKS = (
              "freed value is needed. candle and reset show the last pass."),
     function(
         "05.b", "the gradient of each loss alone", "each_alone", "c, x, losses", cases=_cases_b, right=_each_alone,
-        faults=_FAULTS_B, look_at=_property(_each_alone),
+        faults=_FAULTS_B, look_at=_property(_each_alone), tidy=_listed,
         expects="a list with one entry for each loss",
         hints=(
             "You need not ask which life-cycle you have. There is an order of three calls that is right in all of "
@@ -700,7 +820,7 @@ TASKS = (
     function(
         "05.c", "one forward pass, each head alone", "each_head", "c, x, trunk, heads", cases=_cases_c,
         right=_each_head, faults=_FAULTS_C,
-        look_at=_property(_each_head, _forward_again, _still_retained),
+        look_at=_property(_each_head, _forward_again, _still_retained, _extra_pass), tidy=_listed,
         expects="a list with one entry for each head",
         hints=(
             "Two switches, and neither does the work of the other. One keeps the graph for the next pass. One forgets "
@@ -722,7 +842,7 @@ TASKS = (
         good="The graph lives until the last pass that needs it, and each pass begins without old gradients."),
     function(
         "05.d", "one forward pass, all heads together", "all_heads", "c, x, trunk, heads", cases=_cases_d,
-        right=_all_heads, faults=_FAULTS_D, look_at=_property(_all_heads, _forward_again),
+        right=_all_heads, faults=_FAULTS_D, look_at=_property(_all_heads, _forward_again, _walked_again),
         expects="one number",
         hints=(
             "The gradient of all heads together is the gradient of one number. Which number?",
