@@ -1,15 +1,18 @@
 """JupyterHub for one class on one machine. deploy/hub/start.py runs it; deploy/hub/README.md says how.
 
-Closed as it stands: accounts are made from a class list, nobody can sign up, and it listens on this machine alone until
-it is told where else to (AUTODIFF_HUB_BIND), which needs a certificate or a reverse proxy that has one.
+Closed as it stands: accounts are made from a class list, nobody can sign up, nobody is an administrator, and it listens
+on this machine alone until it is told where else to (AUTODIFF_HUB_BIND), which needs a certificate or a reverse proxy
+that has one.
 """
 
 import os
 import pathlib
+import secrets
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import handout  # noqa: E402
 from spawner import StudentSpawner  # noqa: E402
 
 FOLDER = pathlib.Path(os.environ.get("AUTODIFF_HUB_FOLDER", "/srv/autodiff"))
@@ -21,11 +24,11 @@ c.JupyterHub.bind_url = os.environ.get("AUTODIFF_HUB_BIND", "http://127.0.0.1:80
 c.JupyterHub.hub_port = int(os.environ.get("AUTODIFF_HUB_PORT", "8081"))
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{os.environ.get('AUTODIFF_HUB_PROXY_PORT', '8001')}"
 c.ConfigurableHTTPProxy.pid_file = str(STATE / "proxy.pid")
-c.ConfigurableHTTPProxy.command = os.environ.get("AUTODIFF_HUB_PROXY", "configurable-http-proxy").split()
+c.ConfigurableHTTPProxy.command = [os.environ.get("AUTODIFF_HUB_PROXY", "configurable-http-proxy")]
 c.JupyterHub.db_url = os.environ.get("AUTODIFF_HUB_DB", f"sqlite:///{STATE / 'hub.sqlite'}")
-c.JupyterHub.cookie_secret_file = str(STATE / "cookie_secret")
-certificate = os.environ.get("AUTODIFF_HUB_CERTIFICATE")
-if certificate:
+c.JupyterHub.upgrade_db = True
+c.JupyterHub.cookie_secret = secrets.token_bytes(32)  # a start logs everybody out
+if certificate := os.environ.get("AUTODIFF_HUB_CERTIFICATE"):
     c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = certificate, os.environ["AUTODIFF_HUB_KEY"]
 
 # Who may come in
@@ -33,18 +36,28 @@ if certificate:
 c.JupyterHub.authenticator_class = "native"
 c.NativeAuthenticator.enable_signup = False
 c.NativeAuthenticator.open_signup = False
+c.NativeAuthenticator.minimum_password_length = 10
+c.NativeAuthenticator.check_common_password = True
 c.NativeAuthenticator.allowed_failed_logins = 5
 c.NativeAuthenticator.seconds_before_next_try = 300
 c.Authenticator.allow_all = True  # that is: everybody who has an account, and only the teacher makes accounts
-c.Authenticator.admin_users = {"teacher"}
-c.JupyterHub.admin_access = False  # not even the teacher's account opens a student's server
+# Students' servers share the hub's address, so a page of theirs could act for whoever looks at it: nobody is an
+# administrator here, and the teacher's commands are those of start.py.
+c.Authenticator.admin_users = set()
+c.JupyterHub.admin_access = False
+
+# Where they come in: the list of lessons, with a link to each
+
+c.JupyterHub.default_url = "/hub/home"
+c.JupyterHub.template_paths = [str(HERE / "templates")]
+c.JupyterHub.template_vars = {"course": handout.contents(FOLDER / "course")}
 
 # A server for each student
 
 c.JupyterHub.spawner_class = StudentSpawner
-c.StudentSpawner.homes = str(FOLDER / "homes")
-c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+c.Spawner.cmd = [str(pathlib.Path(sys.executable).parent / "jupyterhub-singleuser")]
 c.Spawner.default_url = "/lab"
+c.Spawner.disable_user_config = True
 c.Spawner.args = [
     "--FileContentsManager.pre_save_hook=autodiff.widgets.keep_pictures",
     "--ServerApp.terminals_enabled=False",
@@ -54,7 +67,6 @@ c.Spawner.args = [
 # With the defaults (30 s) most of a class that logs in at once fails to start: all of them share the processors.
 c.Spawner.start_timeout = c.Spawner.http_timeout = 180
 c.JupyterHub.concurrent_spawn_limit = 60
-c.JupyterHub.active_server_limit = int(os.environ.get("AUTODIFF_HUB_SERVERS", "0"))
 c.Spawner.environment = {
     "PATH": f"{pathlib.Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
     # One thread for each student's arithmetic: thirty kernels with a thread for every core slow each other down.

@@ -4,20 +4,39 @@
 
 What it needs: Linux, root (each student becomes a system user), git, npm (for JupyterHub's proxy), and a Python 3.11 or
 newer that every user can read, such as /usr/bin/python3. Everything goes into one folder, /srv/autodiff unless --folder
-names another; --remove takes the folder and the system users away again. A second start keeps accounts and work.
+names another; --remove takes the folder and the system users away again. A second start keeps accounts and work. While
+the server runs, the same command takes in new names and changed exercises.
 """
 
 import argparse
+import errno
+import fcntl
+import hashlib
 import os
 import pathlib
-import pwd
+import re
 import shutil
+import signal
+import socket
+import ssl
 import subprocess
 import sys
+import tempfile
+import time
+import urllib.parse
+
+sys.dont_write_bytecode = True  # root leaves nothing in the teacher's folder
+import handout  # noqa: E402
+import students  # noqa: E402
+import users  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROXY = "configurable-http-proxy@5.3.0"
+OLDEST = (3, 11)
+# What a folder of a class server has in it, and the longest path of a socket less what Jupyter adds below a home.
+PARTS = {"course", "gitconfig", "homes", "proxy", "state", "venv"}
+LONGEST_HOME = 107 - len("/.run/kernel-00000000-0000-0000-0000-000000000000-ipc-1")
 
 
 class StartError(Exception):
@@ -28,129 +47,348 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/srv/autodiff"))
     parser.add_argument("--students", type=pathlib.Path, help="a file with one user name a line")
+    parser.add_argument("--new-password", metavar="NAME", action="append", default=[], help="for one who forgot theirs")
     parser.add_argument("--installed", action="store_true", help="use this Python and the proxy on the PATH")
     parser.add_argument("--set-up-only", action="store_true", help="do not start the server")
     parser.add_argument("--remove", action="store_true", help="remove the folder, with all work in it, and the users")
     options = parser.parse_args(arguments)
-    folder = options.folder.resolve()
+    os.umask(0o022)
     try:
-        check_machine(sys.base_prefix, options.installed)
+        check_root()
+        folder = options.folder.resolve()
         if options.remove:
-            return remove(folder)
-        if options.students and not options.students.is_file():
-            raise StartError(f"There is no file {options.students}: name a file with one user name a line.")
-        set_up(folder, options.installed)
-        python = sys.executable if options.installed else str(folder / "venv" / "bin" / "python")
-        environment = settings(folder)
-        if options.students:
-            add_students(folder, options.students, python, environment)
-        if not options.set_up_only:
-            os.chdir(folder)
-            print(f"Starting the class server at {environment['AUTODIFF_HUB_BIND']}; Ctrl+C stops it.", flush=True)
-            os.execve(python, [python, "-m", "jupyterhub", "-f", str(HERE / "jupyterhub_config.py")], environment)
-    except StartError as error:
+            remove(folder)
+        else:
+            start(folder, options)
+    except (StartError, handout.HandOutError, users.UserError) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nStopped. The next start goes on from here.", file=sys.stderr)
+        return 130
     return 0
 
 
-def check_machine(base, installed=False):
+def start(folder, options):
+    environment = settings(folder)
+    if reason := missing(options.installed):
+        raise StartError(reason)
+    if options.students:
+        check_names(folder, options.students)
+    check_bind(environment)
+    make_folders(folder)
+    python = sys.executable if options.installed else str(folder / "venv" / "bin" / "python")
+    with Lock(folder) as lock:
+        if not lock.held:
+            return take_in(folder, options, python, environment, lock.holder())
+        set_up(folder, options.installed)
+        end_leftovers(folder)
+        accounts(folder, options, python, environment, ["--end-sessions"])
+        if options.set_up_only:
+            return
+        serve(folder, python, environment | choose_ports(environment), lock)
+
+
+def take_in(folder, options, python, environment, holder):
+    """New names, new passwords and changed exercises, for a class server that runs."""
+    if not (folder / "state" / "installed").exists():
+        raise StartError(f"A class server is being set up in {folder} (process {holder}): wait for it.")
+    hand_out(folder)
+    accounts(folder, options, python, environment)
+    print(f"The class server runs already (process {holder}); what is new was taken in.")
+
+
+# What must be there
+
+
+def check_root():
     if sys.platform != "linux" or os.geteuid() != 0:
         raise StartError("The class server needs Linux and root, because each student becomes a system user: use sudo.")
+
+
+def missing(installed=False):
+    """The sentence about what this machine lacks, or None."""
     needed = [("git", "the course is handed out with it"), ("useradd", "each student becomes a system user")]
     if not installed:
         needed.append(("npm", "JupyterHub's proxy comes from it"))
     for program, reason in needed:
         if shutil.which(program) is None:
-            raise StartError(f"There is no {program} on this machine, and {reason}: install it, then run this again.")
-    for place in (pathlib.Path(base), *pathlib.Path(base).parents, ROOT, *ROOT.parents):
-        if not place.stat().st_mode & 0o001:
-            raise StartError(f"Students could not read {place}, and Python or the course is in it: run this with "
-                             "/usr/bin/python3, from a copy of the course that everybody can read.")
+            return f"There is no {program} on this machine, and {reason}: install it, then run this again."
+    if not installed and find_python() is None:
+        return ("There is no Python 3.11 or newer on this machine that every user can read and that has venv: install "
+                "one for all users (on Debian and Ubuntu python3 and python3-venv), then run this again.")
+    return None
+
+
+def find_python():
+    """A Python for the students' servers: this one, or the system's where this one is in somebody's home."""
+    fits = f"import ensurepip, sys, venv; sys.exit(sys.version_info < {OLDEST})"
+    versions = [shutil.which(f"python3.{minor}") for minor in range(15, OLDEST[1] - 1, -1)]
+    for candidate in (f"{sys.base_prefix}/bin/python3", "/usr/bin/python3", *filter(None, versions)):
+        real = pathlib.Path(candidate).resolve()
+        if is_open(real) and subprocess.run([str(real), "-c", fits], capture_output=True).returncode == 0:
+            return candidate
+    return None
+
+
+def is_open(path):
+    """Whether every user can reach and run this."""
+    return path.exists() and all(place.stat().st_mode & 0o001 for place in (path, *path.parents))
+
+
+def check_names(folder, listed):
+    """Raise before anything is made."""
+    try:
+        names = students.read(listed)
+    except students.ListError as error:
+        raise StartError(f"Nothing has changed:\n{error}") from None
+    longest = max(names, key=len)
+    if len(f"{folder}/homes/{longest}") > LONGEST_HOME:
+        raise StartError(f"The path {folder}/homes/{longest} is too long for the sockets of its kernels: choose a "
+                         f"folder whose path has at most {LONGEST_HOME - len('/homes/' + longest)} signs.")
+
+
+def check_bind(environment):
+    """Raise where the address and the certificate do not fit, and say so where passwords would travel in the open."""
+    url = urllib.parse.urlsplit(environment["AUTODIFF_HUB_BIND"])
+    certificate, key = (environment.get(f"AUTODIFF_HUB_{name}") for name in ("CERTIFICATE", "KEY"))
+    if url.scheme not in ("http", "https") or not url.hostname or not re.fullmatch(r"[^@/]+?(:\d{1,5})?", url.netloc):
+        raise StartError(f"AUTODIFF_HUB_BIND is an address such as https://0.0.0.0:443, and not {url.geturl()!r}.")
+    if (url.scheme == "https") != bool(certificate and key):
+        raise StartError("An address with https needs AUTODIFF_HUB_CERTIFICATE and AUTODIFF_HUB_KEY, and one with http "
+                         f"takes neither: AUTODIFF_HUB_BIND is {url.geturl()}.")
+    if certificate:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        except OSError as error:  # no such file, no certificate in it, or one that another key belongs to
+            raise StartError(f"The certificate {certificate} with the key {key} cannot be used: {error}.") from None
+    elif url.hostname not in ("127.0.0.1", "::1", "localhost"):
+        print("There is no certificate: passwords travel in the open, unless a reverse proxy that has one is in front.",
+              flush=True)
+
+
+def address(environment):
+    """The address to give to students, as far as it can be known here."""
+    url = urllib.parse.urlsplit(environment["AUTODIFF_HUB_BIND"])
+    if url.hostname not in ("0.0.0.0", "::"):
+        return url.geturl()
+    return url._replace(netloc=socket.getfqdn() + (f":{url.port}" if url.port else "")).geturl()
+
+
+def choose_ports(environment):
+    """Raise where the port for students is taken; the two inside ports are the first free ones."""
+    url = urllib.parse.urlsplit(environment["AUTODIFF_HUB_BIND"])
+    port = url.port or {"http": 80, "https": 443}[url.scheme]
+    if not is_free(url.hostname, port):
+        raise StartError(f"Port {port} is taken: stop what uses it, or choose another port, as in "
+                         f"AUTODIFF_HUB_BIND={url.scheme}://{url.hostname}:{port + 10}.")
+    chosen = {}
+    for name, first in (("AUTODIFF_HUB_PORT", 8081), ("AUTODIFF_HUB_PROXY_PORT", 8001)):
+        taken = {str(port), *chosen.values()}
+        chosen[name] = str(next(p for p in range(first, 65536) if str(p) not in taken and is_free("127.0.0.1", p)))
+    return chosen
+
+
+def is_free(host, port):
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise StartError(f"The class server cannot listen at {host}: {error.strerror}.") from None
+    return True
 
 
 def settings(folder):
     """The environment of the hub: what the caller has set goes before."""
     proxy = folder / "proxy" / "node_modules" / ".bin" / "configurable-http-proxy"
-    if not proxy.exists():
-        proxy = "configurable-http-proxy"
     defaults = {
-        "AUTODIFF_HUB_FOLDER": str(folder),
         "AUTODIFF_HUB_BIND": "http://127.0.0.1:8000",
         "AUTODIFF_HUB_DB": f"sqlite:///{folder / 'state' / 'hub.sqlite'}",
         "AUTODIFF_HUB_PROXY": str(proxy),
     }
-    return defaults | dict(os.environ)
+    fixed = {"AUTODIFF_HUB_FOLDER": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return defaults | dict(os.environ) | fixed
 
 
-def set_up(folder, installed=False):
+# Setting up
+
+
+def make_folders(folder):
+    if folder.exists() and (others := set(os.listdir(folder)) - PARTS):
+        raise StartError(f"{folder} holds other things ({', '.join(sorted(others))}): name a folder for the class "
+                         "server alone.")
     for name, mode in (("", 0o755), ("state", 0o700), ("homes", 0o711), ("proxy", 0o755)):
         (folder / name).mkdir(parents=True, exist_ok=True)
         os.chmod(folder / name, mode)
+    closed = next((place for place in (folder, *folder.parents) if not place.stat().st_mode & 0o001), None)
+    if closed:
+        raise StartError(f"Students could not read {closed}: choose another folder with --folder.")
+
+
+class Lock:
+    """Held by what sets up or serves this folder, as long as it lives, and however it ends."""
+
+    def __init__(self, folder):
+        self.file = open(folder / "state" / "lock", "a+")
+
+    def __enter__(self):
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.held = True
+            self.file.truncate(0)
+            print(os.getpid(), file=self.file, flush=True)
+        except BlockingIOError:
+            self.held = False
+        return self
+
+    def __exit__(self, *what):
+        self.file.close()
+
+    def holder(self):
+        self.file.seek(0)
+        return self.file.read().strip()
+
+
+def set_up(folder, installed):
     if not installed:
         install(folder)
     (folder / "gitconfig").write_text(f"[safe]\n\tdirectory = {folder / 'course'}\n"
                                       f"\tdirectory = {folder / 'course' / '.git'}\n")
-    hand_out(folder / "course")
+    hand_out(folder)
 
 
 def install(folder):
-    python = folder / "venv" / "bin" / "python"
-    if not python.exists():
-        print("Setting up: this takes a minute or two ...", flush=True)
-        run([sys.executable, "-m", "venv", str(folder / "venv")])
-    pins = ["-c", str(ROOT / "deploy" / "constraints.txt")]
-    run([str(python), "-m", "pip", "install", "-q", *pins, "setuptools"])
-    run([str(python), "-m", "pip", "install", "-q", *pins, "--no-build-isolation", f"{ROOT}[course,hub]"])
-    if not (folder / "proxy" / "node_modules").exists():
-        run(["npm", "install", "--prefix", str(folder / "proxy"), "--ignore-scripts", "--no-fund", "--no-audit",
-             "--silent", PROXY])
+    """JupyterHub, the course and the proxy, anew where an earlier set-up did not come to its end."""
+    stamp, digest = folder / "state" / "installed", contents()
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    print("Setting up: this takes a minute or two ...", flush=True)
+    python, log = folder / "venv" / "bin" / "python", folder / "state" / "setup.log"
+    log.unlink(missing_ok=True)
+    if not (stamp.exists() and python.exists()):
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(folder / "proxy" / "node_modules", ignore_errors=True)
+        run([find_python(), "-m", "venv", "--clear", str(folder / "venv")], log)
+    pip = [str(python), "-m", "pip", "install", "-q", "-c", str(ROOT / "deploy" / "constraints.txt")]
+    run([*pip, "setuptools"], log)
+    with tempfile.TemporaryDirectory() as copy:  # a build leaves things behind, and the course may be another user's
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, copy)
+        shutil.copytree(ROOT / "autodiff", f"{copy}/autodiff", ignore=shutil.ignore_patterns("__pycache__"))
+        run([*pip, "--no-build-isolation", f"{copy}[course,hub]"], log)
+    shutil.copytree(HERE / "labconfig", folder / "venv" / "etc" / "jupyter" / "labconfig", dirs_exist_ok=True)
+    npm = ["npm", "install", "--prefix", str(folder / "proxy"), "--ignore-scripts", "--no-fund", "--no-audit"]
+    run([*npm, PROXY], log)
+    run([settings(folder)["AUTODIFF_HUB_PROXY"], "--version"], log, "the proxy does not run, which needs Node.js 18")
+    stamp.write_text(digest)
 
 
-def hand_out(course):
-    """A repository with lessons and exercises alone, from which each student's copy is pulled; masters stay here."""
-    course.mkdir(exist_ok=True)
-    git = ["git", "-c", f"safe.directory={course}", "-C", str(course)]
-    if not (course / ".git").exists():
-        run([*git, "init", "-q", "-b", "main"])
-    for name in ("notebooks", "exercises"):
-        shutil.rmtree(course / name, ignore_errors=True)
-        shutil.copytree(ROOT / name, course / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
-    run([*git, "add", "-A"])
-    identity = ["-c", "user.name=course", "-c", "user.email=course@localhost"]
-    if subprocess.run([*git, "diff", "--cached", "--quiet"]).returncode:
-        run([*git, *identity, "commit", "-qm", "Hand out the course"])
+def contents():
+    """A digest of what is installed: the course's package, and the versions of all others."""
+    digest = hashlib.sha256(PROXY.encode())
+    paths = [ROOT / "pyproject.toml", ROOT / "deploy" / "constraints.txt", HERE / "labconfig" / "page_config.json"]
+    for path in [*paths, *sorted((ROOT / "autodiff").rglob("*"))]:
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
-def add_students(folder, listed, python, environment):
-    passwords = folder / "state" / "passwords.csv"
-    made = subprocess.run([python, str(HERE / "students.py"), str(listed)], env=environment, stdout=subprocess.PIPE,
-                          text=True)
-    if made.returncode:
+def hand_out(folder):
+    if changed := handout.changed():
+        print(f"Handed out as they are here, and not as committed: {', '.join(changed)}.", flush=True)
+    if is_open(ROOT / "solutions"):
+        print(f"Students can read {ROOT / 'solutions'}: keep them out with chmod o-rx {ROOT}.", flush=True)
+    handout.hand_out(folder / "course")
+
+
+def accounts(folder, options, python, environment, more=()):
+    """Accounts, passwords and system users; the folders of earlier students are theirs again in a new container."""
+    command = [python, str(HERE / "students.py"), str(folder / "state" / "passwords.csv"), *more]
+    command += ["--students", str(options.students)] if options.students else []
+    command += [f"--new-password={name}" for name in options.new_password]
+    homes = folder / "homes"
+    names = os.listdir(homes)
+    if options.students:
+        names += [name for name in students.read(options.students) if name not in names]
+    for name in names:
+        users.make(name, homes)
+    if subprocess.run(command, env=environment).returncode:
         raise StartError("The class server was not started.")
-    new = made.stdout.splitlines()[1:]
-    if new:
-        first = [] if passwords.exists() else ["name,password"]
-        with open(os.open(passwords, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "a") as stream:
-            stream.write("\n".join([*first, *new]) + "\n")
-        print(f"New passwords are in {passwords}: hand them out, then delete the file.", flush=True)
+
+
+def run(command, log, reason="this command failed"):
+    """Run a step of the set-up. What it said is shown when it failed."""
+    with open(log, "a+") as stream:
+        print("$", *command, file=stream, flush=True)
+        said = stream.tell()
+        if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream).returncode:
+            stream.seek(said)
+            last = "".join(stream.readlines()[-20:])
+            raise StartError(f"{last}The set-up stopped, because {reason}: {' '.join(command)}\n"
+                             f"All that was said is in {log}. The next start tries again.")
+
+
+# Serving
+
+
+def serve(folder, python, environment, lock):
+    """Run the hub until it is told to stop, with everything it says in a file."""
+    log = folder / "state" / "hub.log"
+    if log.exists():
+        log.replace(log.with_suffix(".old"))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell that starts this in the background has it ignored
+    with open(log, "w") as stream:
+        hub = subprocess.Popen([python, "-m", "jupyterhub", "-f", str(HERE / "jupyterhub_config.py")], env=environment,
+                               cwd=folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+                               pass_fds=[lock.file.fileno()], start_new_session=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: hub.terminate())
+    while hub.poll() is None and is_free("127.0.0.1", int(environment["AUTODIFF_HUB_PORT"])):
+        time.sleep(0.1)
+    if hub.poll() is None:
+        print(f"The class server runs, and Ctrl+C stops it. Students log in at {address(environment)}\n"
+              "After the login there is a link for each lesson and exercise, to click or to hand out.", flush=True)
+    if hub.wait():
+        last = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-20:])
+        raise StartError(f"{last}The class server ended by itself. All that it said is in {log}.")
+    print("The class server has stopped.")
+
+
+# Ending
+
+
+def end_leftovers(folder):
+    """What a class server that was killed has left running: its proxy, and the students' servers."""
+    try:
+        pid = int((folder / "state" / "proxy.pid").read_text())
+        if b"configurable-http-proxy" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    except (OSError, ValueError):
+        pass
+    (folder / "state" / "proxy.pid").unlink(missing_ok=True)
+    for user in users.of(folder / "homes"):
+        users.end_processes(user.pw_uid)
 
 
 def remove(folder):
-    if not (folder / "homes").is_dir():
-        raise StartError(f"{folder} is not the folder of a class server, so it is left as it is.")
-    for user in pwd.getpwall():
-        if user.pw_name.startswith("ad-") and pathlib.Path(user.pw_dir).parent == folder / "homes":
-            subprocess.run(["pkill", "-KILL", "-u", str(user.pw_uid)])
-            run(["userdel", user.pw_name])
-    shutil.rmtree(folder)
+    found = set(os.listdir(folder)) if folder.is_dir() else set()
+    if "homes" not in found or found - PARTS:
+        raise StartError(f"{folder} is not the folder of a class server alone, so it is left as it is.")
+    (folder / "state").mkdir(mode=0o700, exist_ok=True)
+    with Lock(folder) as lock:
+        if not lock.held:
+            raise StartError(f"The class server runs (process {lock.holder()}): stop it first, with Ctrl+C where it "
+                             "was started.")
+        end_leftovers(folder)
+        for user in users.of(folder / "homes"):
+            users.remove(user)
+        for name in sorted(found - {"homes"}):  # the sign of a class server goes last
+            shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
+        shutil.rmtree(folder)
     print(f"Removed {folder} and its users.")
-    return 0
-
-
-def run(command):
-    if subprocess.run(command).returncode:
-        raise StartError(f"This command failed, and what it said is above: {' '.join(command)}")
 
 
 if __name__ == "__main__":

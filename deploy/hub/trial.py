@@ -95,7 +95,7 @@ class Student:
         while answer.code == 429:  # too many start at once: the page a browser shows says to try again, and so do we
             await asyncio.sleep(5)
             answer = await self.ask(f"/hub/api/users/{self.name}/server", "POST")
-        if answer.code not in (201, 202):
+        if answer.code not in (201, 202) and b"already running" not in answer.body:
             raise Refused(f"the server of {self.name} was not started (status {answer.code}: {answer.body[:200]!r})")
         while True:
             state = json.loads((await self.ask(f"/hub/api/users/{self.name}")).body)
