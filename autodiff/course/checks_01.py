@@ -286,13 +286,18 @@ _FAULTS_C = (
     Fault("multiplied", "shares that meet are multiplied",
           "Where two edges meet, your total is the product of the shares. *Along* one path the slopes are multiplied. "
           "Where paths *meet*, their shares are added.",
-          "grad_a and grad_x: two shares each.",
+          "the first number that differs. Which two shares arrive at its node?",
           tuple(lambda d, p=p, q=q: _mixed(d, p, q) for p, q in ((_TIMES, _TIMES), (_PLUS, _TIMES)))),
     Fault("seed-value", "the pass begins with the value of L",
-          "Your grad_L is {grad_L}, the value of L. The pass begins with dL/dL, and that is 1 whatever L is. Each of "
-          "your numbers is too large by this factor.",
+          "Your grad_L is {grad_L}, the value of L. The pass begins with dL/dL, and that is 1 whatever L is. All of "
+          "your numbers are the right ones times the value of L.",
           "the very first number, at L.",
-          (lambda d: tuple(_values(d)["L"] * g for g in _totals(d)), lambda d: _only(_C, grad_L=_values(d)["L"]))),
+          (lambda d: tuple(_values(d)["L"] * g for g in _totals(d)),)),
+    Fault("value-at-L", "the value of L stands where its gradient is asked for",
+          "Your grad_L is {grad_L}, the value of L. The gradient of a node says how fast L grows when this node grows. "
+          "For L itself this does not depend on how large L is.",
+          "L one larger: how much larger is L then?",
+          (lambda d: _only(_C, grad_L=_values(d)["L"]),)),
 )
 
 # 01.d: three wrong sheets. In two of them an edge is lost, in one of them a slope is wrong.
@@ -362,21 +367,28 @@ _FAULTS_D = (
 )
 
 
-def _edge(answer):
-    """The edge that is meant by "La", "L -> a", "a, L" or ("L", "a"); the answer itself when it is none."""
+def _ends(answer) -> str:
+    """The two ends that are named by "La", "LA", "L -> a", "a, L" or ("L", "a"), in this order; "" for none."""
     if isinstance(answer, (tuple, list)) and all(isinstance(end, str) for end in answer):
         text = " ".join(answer)
     elif isinstance(answer, str):
         text = answer
     else:
-        return answer
-    ends = re.findall(r"[Llsbaxy]", re.sub(r"share|slope|edge|from|to|and", "", text))
-    pair = "".join(ends).replace("l", "L")
-    return next((edge for edge in _EDGES if len(pair) == 2 and set(pair) == set(edge)), answer)
+        return ""
+    return re.sub("share|slope|edge|from|to|and|[^a-z]", "", text.lower()).replace("l", "L")
+
+
+def _edge(answer):
+    """The edge between the two ends that are named, whichever is first; the answer itself when there is none."""
+    ends = _ends(answer)
+    return next((edge for edge in _EDGES if ends in (edge, edge[::-1])), answer)
 
 
 def _with_edges(task):
-    """The task with edges understood however they are written, and refused when they are none."""
+    """The task with edges understood however they are written, and refused when they are none.
+
+    Its deal names the edges, so it is not handed over.
+    """
 
     def judge(attempt):
         answers = tuple(map(_edge, attempt.answers))
@@ -385,9 +397,14 @@ def _with_edges(task):
                 edges = ", ".join(f'"{e}"' for e in _EDGES)
                 return attempt.wrong([f"`{name}` is {safe_repr(answer)}, which is no edge of this graph."],
                                      look=f"The edges are {edges}: the result first, then its input.")
-        return task.judge(replace(attempt, answers=answers))
+        result = task.judge(replace(attempt, answers=answers))
+        turned = [said for said in attempt.answers if _ends(said) not in _EDGES]
+        if result and turned:
+            said, edge = safe_repr(turned[0]), _edge(turned[0])
+            result.body.append(f"You wrote {said}. The name of an edge begins with its result: `{edge}`.")
+        return result
 
-    return replace(task, judge=judge)
+    return replace(task, judge=judge, hands_over=False)
 
 
 _PICTURE = ("    L --Ls--> s --sb--> b --ba--> a --ax--> x\n"
