@@ -296,8 +296,8 @@ _FAULTS_C = (
           "what both lines have in common: the way from x to the loss.",
           (lambda x, t: (_moving(x, t).detach(), _moving(x, t).detach()),)),
     Fault("own-target", "the target is always x / 2",
-          "With the target x / 2 both losses are right. With other targets they are what x / 2 would give: your function "
-          "does not use its argument `target`.",
+          "With the target x / 2 both losses are right. With other targets they are what x / 2 would give: your "
+          "function does not use its argument `target`.",
           "where `target` stands in your function.",
           (lambda x, t: (_moving(x, _HALF), _held(x, _HALF)),)),
     Fault("gradients-returned", "you returned the two gradients, not the two losses",
@@ -414,13 +414,13 @@ _FAULTS_D = (
           "for which kinds the target is cut in your code.",
           (_trained({"moving": "anew"}),)),
     Fault("made-once", "the target of \"anew\" is made only once",
-          "Your \"anew\" keeps the target of the first round. The first step is the same in both. From the second on, x "
-          "runs after a target that has moved.",
+          "Your \"anew\" keeps the target of the first round. The first step is the same in both. From the second on, "
+          "x runs after a target that has moved.",
           "is `target(x)` called before the loop, or in it?",
           (_trained({"anew": "once"}),)),
     Fault("made-anew", "the target of \"once\" is made again in each round",
-          "The first step is right, and then your target follows x. \"once\" keeps the number that the target had at the "
-          "start.",
+          "The first step is right, and then your target follows x. \"once\" keeps the number that the target had at "
+          "the start.",
           "is `target(x)` called before the loop, or in it?",
           (_trained({"once": "anew"}),)),
     Fault("swapped", "\"anew\" and \"once\" stand in each other's place",
@@ -437,8 +437,8 @@ _FAULTS_D = (
           "the target before the loop. What should be kept of it, and what should not?",
           (_stale("x"), _stale(None))),
     Fault("no-var", "after the first update x is no Var",
-          "In the first round x is a Var. Then `x = x - ...` puts the *result* of a subtraction in its place: an interior "
-          "node, for which the next store has nothing, and which brings the first round's history along.",
+          "In the first round x is a Var. Then `x = x - ...` puts the *result* of a subtraction in its place: an "
+          "interior node, for which the next store has nothing, and which brings the first round's history along.",
           "the line of the update. Give the Var a new value with `set`, or make a new Var from the number.",
           (_rebound(""), _rebound("kept"), _rebound("named"))),
     Fault("uphill", "the updates go up the slope",
@@ -472,13 +472,13 @@ _FAULTS_D = (
           "the loss in your function, or the gradient if you wrote it by hand.",
           (_trained(step=lambda x, g, rate, loss: x - rate * g / 2),)),
     Fault("no-square", "the difference is the loss, without its square",
-          "Your steps are as long far from the target as close to it: the slope of x - t does not depend on the gap, and "
-          "the slope of its square does.",
+          "Your steps are as long far from the target as close to it: the slope of x - t does not depend on the gap, "
+          "and the slope of its square does.",
           "the loss in your function.",
           (_trained(of=lambda gap: gap),)),
     Fault("not-updated", "x is where it started",
-          "You return the number `start`: no round has changed x. A new value must be put into the Var, or into the name "
-          "that the next round reads.",
+          "You return the number `start`: no round has changed x. A new value must be put into the Var, or into the "
+          "name that the next round reads.",
           "the last line inside your loop. Where does its result go?",
           (lambda start, target, rate, rounds, kind: start,)),
     EARLY_RETURN, NO_RETURN,
