@@ -4,11 +4,13 @@ Wrong answers as a learner would type them, each with the fault it must be given
 """
 
 from dataclasses import dataclass, replace
+from itertools import permutations
 
+from autodiff.course import judge
 from autodiff.course.forms import NO_RETURN, Case, by_hand, function, same, show
 from autodiff.course.judge import EARLY_RETURN, Fault, printed
 from autodiff.course.result import Table, show_number
-from autodiff.course.tensors import Named, reading
+from autodiff.course.tensors import Named, is_tensor, reading
 
 # 14.a: six pairs, and the reason for each.
 
@@ -56,13 +58,11 @@ def _answered(**changed):
 
 
 def _how_a(deal):
-    lines = []
-    for kind, (left, right) in zip(deal[2], _texts(deal)):
-        about = {"values": "compute both values first", "meet": "compute both values here, and at another x too",
-                 "cut": "which of the tensors has no history?", "kink": "are there two slopes to choose from here?",
-                 "copy": "does anything in it lose its history?", "away": "which pieces of it are in use at this x?"}
-        lines.append(f"{left} and {right}: {about[kind].rstrip('?')}")
-    return tuple(lines)
+    # The same words for kinds that look alike, or they would say which of the two it is.
+    numbers, history = "compute both values here, and at another x too", "look whether a tensor in it loses its history"
+    slopes = "look at the slopes on the left and on the right of this place"
+    about = {"values": numbers, "meet": numbers, "cut": history, "copy": history, "kink": slopes, "away": slopes}
+    return tuple(f"{left} and {right}: {about[kind]}" for kind, (left, right) in zip(deal[2], _texts(deal)))
 
 
 _FAULTS_A = (
@@ -106,6 +106,30 @@ _FAULTS_A = (
           "For one pair you answered about the gradients, but its two values are not equal at this x.",
           "both values of each pair. Begin with these.",
           (_answered(values="nothing"), _answered(values="meet"))),
+    Fault("meet-is-values", "\"meet\" and \"values\" stand in each other's place",
+          "\"values\" is the pair whose values differ at this x already. Where two functions meet, the values are "
+          "equal here, and differ beside it.",
+          "both values of these two pairs, at the given x.",
+          (_answered(meet="values", values="meet"),)),
+    Fault("equal-here", "a pair with equal values here was called \"values\"",
+          "Two of your pairs have the word \"values\", and in one of them both values are equal at this x. That they "
+          "differ at another x makes it another word.",
+          "both values of these two pairs, at the given x.",
+          (_answered(meet="values"),)),
+    Fault("reasons-mixed", "the reasons stand in each other's places",
+          "You found the three pairs with equal values and other gradients. But each reason leaves another trace. Two "
+          "functions that meet have different values at another x. At a cut a tensor loses its history. At a kink the "
+          "slopes on the left and on the right are not the same.",
+          "these three pairs again, with three questions: other values at another x? a lost history? two slopes?",
+          tuple(_answered(**dict(zip(("meet", "cut", "kink"), order)))
+                for order in permutations(("meet", "cut", "kink")) if order != ("meet", "cut", "kink"))),
+    Fault("wrong-twin", "of two pairs that look alike, the wrong one was taken",
+          "Your \"kink\" or your \"cut\" stands at a pair that only looks like one, and the pair that is one got "
+          "\"nothing\". A kink is at one place, and only there are there two slopes. A cut is where the history ends, "
+          "not where new memory begins.",
+          "which x, z or v each of these pairs is computed at, and what `copy` and `detach` keep.",
+          (_answered(kink="nothing", away="kink"), _answered(cut="nothing", copy="cut"),
+           _answered(kink="nothing", away="kink", cut="nothing", copy="cut"))),
 )
 
 # 14.b: another function with equal values at some points.
@@ -140,8 +164,10 @@ def _cases_b(rng):
         return Spot(lambda: (ad.Var(at, name="x"), f, list(points)), said, role, group)
 
     first, second = rng.sample(_functions(), 2)
-    grid = [-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0]
-    groups = [(_SQUARE, [1.0, 2.0]), (first, rng.sample(grid, 1)), (second, rng.sample(grid, 3))]
+    grid = rng.sample([-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0], 4)
+    # On no common grid: else what is 0 there, such as a sine, is 0 at every point of every call.
+    points = [round(p + shift / 100, 2) for p, shift in zip(grid, rng.sample(range(1, 25), 4))]
+    groups = [(_SQUARE, [1.0, 2.0]), (first, points[:1]), (second, points[1:])]
     made = []
     for k, (f, points) in enumerate(groups):
         made += [spot(p, f, points, "point", k) for p in points]
@@ -183,11 +209,15 @@ def _judge_b(attempt, answer, runs):
     if unequal:
         case, call, run, got, want = unequal[0]
         said = [f"`{call}` has the value {show_number(got[0])}; expected {show_number(want[0])}, as f has there."]
-        fault = "unequal-values" if len(unequal) == len(points) else "some-points"
+        agree = {row[0].group for row in points if _near(row[3][0], row[4][0])}
+        fault = ("unequal-values" if not agree else "points-unused" if _ignores_points(answer, points) else
+                 "several-points" if 0 not in agree and 1 in agree else "some-points")  # 0: two points, 1: one
         return _fault(attempt, fault, run, said, table)
     lost = [row for row in points if row[3][1] is None]
     if lost:
-        return _fault(attempt, "not-reached", lost[0][2], [f"`{lost[0][1]}` sends no gradient to x."], table)
+        flat = all(row[3][0] == lost[0][3][0] for row in found if row[0].group == lost[0][0].group)
+        said = [f"`{lost[0][1]}` sends no gradient to x."]
+        return _fault(attempt, "constant" if flat else "not-reached", lost[0][2], said, table)
     for case, call, run, got, _ in points:
         x = case.fresh()[0]
         sides = [row[3][0] for row in found if row[0].role == "beside" and row[0].group == case.group
@@ -210,6 +240,16 @@ def _judge_b(attempt, answer, runs):
         everywhere = all(_near(row[3][0], row[4][0]) for row in found)
         return _fault(attempt, "same-function" if everywhere else "touches", run, said, table)
     return attempt.passed(_table_b([row for row in points if row[0].group == 0]))
+
+
+def _ignores_points(answer, rows) -> bool:
+    """Whether the values stay what they are when other points are handed over."""
+    for case, _, _, got, _ in rows:
+        x, f, points = case.fresh()
+        other = _number(judge.run(answer, x, f, [p + 0.37 for p in points]).value)
+        if other is None or other[0] != got[0]:
+            return False
+    return True
 
 
 def _table_b(rows):
@@ -239,6 +279,16 @@ _FAULTS_B = (
           "function: each point needs its own factor.",
           "the loop over `points`. Does it use all of them?",
           ()),
+    Fault("several-points", "with one point the values agree, with two they do not",
+          "Each point has its part in your function, and one part alone does what it should. With several points the "
+          "parts disturb each other: at the point p the part of q is still there.",
+          "two points p and q. Put x = p into what your loop makes: what is left of the part that belongs to q?",
+          ()),
+    Fault("points-unused", "your function does not depend on the points",
+          "With other points in the list `points` your function has the same values at the same x. They agree with f "
+          "where it happens to fit, and not at the points that the check brings.",
+          "where `points` stands in your function.",
+          ()),
     Fault("unequal-values", "the values differ at the points",
           "The task has two halves: equal values at the points, and other gradients there. The first half is missing.",
           "what you add to f(x), or put in its place. What is its value at a point?",
@@ -258,6 +308,11 @@ _FAULTS_B = (
           "The values are right, and nothing leads from your result back to x, so there is no gradient that could "
           "differ.",
           "where x, or f(x), loses its history.",
+          ()),
+    Fault("constant", "your function is a constant there",
+          "The value is right, and it is the same for every x close by. A constant sends no gradient to x. The "
+          "task asks for a function of x that has a gradient, with one point too.",
+          "which term of your function contains x, when there is one point.",
           ()),
     EARLY_RETURN, NO_RETURN,
 )
@@ -331,6 +386,16 @@ _FAULTS_C = (
           "of h times f(x) / h(x). To add a constant leaves the gradient as it is.",
           "a correction that is added.",
           (lambda x, f, h: h(x) * (f(x) / h(x)).detach(),)),
+    Fault("h-reversed", "the gradient of h has the wrong sign",
+          "The value is right, and the gradient is that of h times -1: the h with history is subtracted, and the "
+          "detached one is added.",
+          "the signs in front of the two h.",
+          (lambda x, f, h: f(x).detach() - h(x) + h(x).detach(),)),
+    Fault("summed", "the entries are added up",
+          "Your result is one number: the sum of what it should be. The task asks for a value for each entry of x, as "
+          "f gives it. A gradient does not show the difference, because the check takes it of the sum.",
+          "a `.sum()` in your function.",
+          (lambda x, f, h: (h(x) + (f(x) - h(x)).detach()).sum(),)),
     Fault("all-cut", "no gradient comes back",
           "The value is right, and your result has no history at all.",
           "what stands inside `detach` or `no_grad`. One tensor must stay outside.",
@@ -341,21 +406,29 @@ _FAULTS_C = (
 # 14.d: one function, written twice, with two gradients at a kink.
 
 
+# Where [0, 3, 3] is moved, alone and together: along these, a function may have no kink.
+_ALONG = {(1, 0, 0): "x[0]", (0, 1, 1): "x[1] and x[2] together"}
+
+
 def _cases_d(rng):
     import autodiff as ad
 
     def spot(numbers, at, role, group):
         return Spot(lambda: (ad.Var(numbers, name="x"),), at, role, group)
 
-    def numbers():
-        low, zero = rng.choice([-2.5, -1.5, -0.75]), 0.0
-        high = rng.choice([1.5, 2.0, 3.5])
-        chosen = [low, zero, high, high]
+    def numbers(zero):
+        low, high = rng.choice([-2.5, -1.5, -0.75]), rng.choice([1.5, 2.0, 3.5])
+        chosen = [low, high, high]
         rng.shuffle(chosen)
-        return chosen
+        return [*chosen[:zero], 0.0, *chosen[zero:]]
 
-    special = [[0.0, 3.0, 3.0], numbers(), numbers()]
+    # The zero is first, in the middle and last: else two expressions that part at a fixed place could pass.
+    special = [[0.0, 3.0, 3.0], numbers(rng.choice([1, 2])), numbers(3)]
     made = [spot(x, "a zero and a tie", "special", k) for k, x in enumerate(special)]
+    made += [spot([2 * v for v in x], "a zero and a tie", "doubled", k) for k, x in enumerate(special)]
+    for along, said in _ALONG.items():
+        made += [spot([v + sign * _STEP * a for v, a in zip(special[0], along)], f"[0, 3, 3] with {said} moved",
+                      "moved", along) for sign in (1, -1)]
     for k in range(2):
         x = rng.sample([-2.25, -1.25, -0.5, 0.5, 1.25, 2.75], 4)
         along = [rng.choice([-1, 1]) * rng.choice([0.5, 1.0, 1.5]) for _ in x]
@@ -388,7 +461,8 @@ def _judge_d(attempt, answer, runs):
     for case, call, run, f, g in found:
         if f[0].shape != g[0].shape or not same(f[0], g[0]):
             said = [f"`{call}` ({case.at}): the values are {show(f[0])} and {show(g[0])}."]
-            return _fault(attempt, "unequal-values" if case.role == "special" else "only-here", run, said, table)
+            given = case.role in ("special", "doubled")
+            return _fault(attempt, "unequal-values" if given else "only-here", run, said, table)
     for _, call, run, *both in found:
         for place, (_, gradient) in zip(("first", "second"), both):
             if gradient is None:
@@ -413,7 +487,56 @@ def _judge_d(attempt, answer, runs):
         said = [f"`{equal[0][1]}`: both gradients are {show(equal[0][3][1])}."]
         fault = "equal-gradients" if len(equal) == len(special) else "some-inputs"
         return _fault(attempt, fault, equal[0][2], said, table)
-    return attempt.passed(_table_d(special[:1]))
+    for case, call, ran, *_ in special:
+        doubled = next(row for row in found if row[0].role == "doubled" and row[0].group == case.group)
+        for place, made, again in zip(("first", "second"), ran.value, doubled[2].value):
+            cut = _cut_from_x(made, again)
+            if cut is not None:
+                said = [f"`{call}`: in the graph of the {place} stands the constant {show(cut)}. With 2 * x in place "
+                        "of x it is another one."]
+                return _fault(attempt, "cut-at-kink", ran, said, table)
+    result = attempt.passed(_table_d(special[:1]))
+    result.body += _not_valid(found)
+    return result
+
+
+def _cut_from_x(made, doubled):
+    """A constant in the graph of `made` that is another number in the graph for 2 * x; None when there is none.
+
+    To double x moves no zero and no tie, and changes no sign and no order. So masks and indices stay as they are.
+    """
+    import numpy as np
+
+    pairs = list(zip(_constants(made), _constants(doubled)))
+    return next((a for a, b in pairs if a.shape == b.shape and not np.array_equal(a, b)), None)
+
+
+def _constants(made):
+    """What enters the graph of a tensor without history."""
+    import numpy as np
+
+    import autodiff as ad
+
+    return [np.asarray(getattr(operand, "data", operand) if is_tensor(operand) else operand)
+            for node in ad.sorted_nodes(made) if node.op is not None
+            for operand in node.op.inputs if not (is_tensor(operand) and operand.tracked)]
+
+
+def _not_valid(found) -> list[str]:
+    """A sentence on the first gradient at [0, 3, 3] that is no subgradient, because it misses a slope that is clear."""
+    import numpy as np
+
+    here = found[0]
+    for along, moved in _ALONG.items():
+        up, down = (row for row in found if row[0].role == "moved" and row[0].group == along)
+        for k, place in ((3, "first"), (4, "second")):
+            rises = [float(np.sum(a[k][0]) - np.sum(b[k][0])) / _STEP for a, b in ((up, here), (here, down))]
+            predicted = float(np.sum(here[k][1] * along))
+            if abs(rises[0] - rises[1]) < 1e-2 and abs(rises[0] - predicted) > 1e-2:
+                return [f"One thing more: at [0, 3, 3] the gradient of the {place} is not valid. Move {moved}: the "
+                        f"values rise with the slope {rises[0]:.3g} on both sides, and this gradient predicts "
+                        f"{predicted:.3g}."]
+    return []
 
 
 def _table_d(rows):
@@ -423,8 +546,8 @@ def _table_d(rows):
 
 _FAULTS_D = (
     Fault("equal-gradients", "the two gradients are equal",
-          "Two spellings of one function: right. But at a zero and at a tie both choose the same gradient, or neither "
-          "of them has a kink there.",
+          "The two values are equal for every x: right. But at a zero and at a tie the gradients are equal too. Either "
+          "it is one spelling twice, or both choose the same, or there is no kink at such a place.",
           "the table of lesson 09. Which functions have a kink at 0, or at a tie, and which of them choose "
           "differently?",
           ()),
@@ -446,6 +569,11 @@ _FAULTS_D = (
           "Away from zeros and ties there is nothing to choose, and the gradient must be the slope of the values. "
           "There it is not, so something is cut. In this task no cut is allowed: the kink alone is to make the "
           "difference.",
+          "`.detach()`, `.item()`, `.data` and `no_grad` in your function.",
+          ()),
+    Fault("cut-at-kink", "something is cut, just at the kink",
+          "A number that was made from x has no history there. The two gradients differ because of this cut, and not "
+          "because a kink leaves a choice. In this task no cut is allowed.",
           "`.detach()`, `.item()`, `.data` and `no_grad` in your function.",
           ()),
     Fault("not-reached", "one of the two sends no gradient to x",
@@ -520,6 +648,6 @@ TASKS = (
         "        f = ...        # a function with a kink at 0, or with a tie\n"
         "        g = ...        # the same function, written so that it chooses differently there\n"
         "        return f, g"),
-        good="Nobody cut anything, and both spellings are the same function. At a kink the gradient is a choice, and "
-             "the two chose differently."),
+        good="Nobody cut anything, and both spellings are the same function. At a zero or a tie each operation chooses "
+             "a slope, and with the two spellings the choices come to different gradients."),
 )
