@@ -351,7 +351,7 @@ def test_an_endless_loop_is_ended():
     assert "it might never have ended" in words(judged(doubled(), endless))
 
 
-def test_lines_of_the_engine_do_not_count_and_those_called_from_it_do():
+def test_lines_and_calls_of_the_engine_do_not_count_and_lines_called_from_it_do():
     def many(op):
         return [ad.gradcheck(op, np.ones(3)) for _ in range(20)]
 
@@ -359,8 +359,44 @@ def test_lines_of_the_engine_do_not_count_and_those_called_from_it_do():
         while True:
             pass
 
-    assert judge.run(many, np.sin, lines=20_000).ended == "returned"
-    assert judge.run(many, endless, lines=20_000).ended == "lines"
+    assert judge.run(many, np.sin, lines=1_000).ended == "returned"
+    assert judge.run(many, endless, lines=1_000).ended == "lines"
+
+
+def test_a_call_that_is_stopped_in_the_engine_is_not_told_to_look_for_an_endless_loop(monkeypatch):
+    monkeypatch.setattr(judge, "SECONDS", 0.3)
+
+    def thorough(x):
+        return [ad.gradcheck(np.sin, np.ones(200)) for _ in range(1000)][0]
+
+    text = words(judged(doubled(), thorough))
+    assert "was stopped after 0.3 s, inside of `gradcheck`" in text and "Fewer will do" in text and "loop" not in text
+
+
+def test_a_call_with_wrong_arguments_is_blamed_on_the_line_that_makes_it():
+    outer = words(judged(doubled(), lambda: 1))
+    inner = words(judged(doubled(), lambda x: np.expand_dims(x)))
+    misspelt = words(judged(doubled(), lambda x: np.sum(x, dims=0)))
+    assert "Compare the arguments of your function" in outer
+    assert "Compare the arguments" not in inner and "Look at the call in the line shown" in inner
+    assert "the function has no argument of this name" in misspelt
+
+
+def test_an_error_of_the_engine_is_shown_to_its_last_word_and_an_endless_one_to_a_whole_word():
+    text = words(judged(doubled(), lambda x: float(ad.Var(2.0) * x)))
+    assert "or .detach() for a constant Tensor" in text
+
+    def endless(x):
+        raise ValueError("many words " * 100)
+
+    assert "many words [...]" in words(judged(doubled(), endless))
+
+
+def test_code_that_a_library_makes_is_not_the_learners():
+    def stops(x):
+        return Case()  # a dataclass: its __init__ has no file
+
+    assert "return Case()" in words(judged(doubled(), stops))
 
 
 # Exercise 13: nothing may hang on how busy a computer is

@@ -13,6 +13,7 @@ that knows the learner's own line.
 import ast
 import contextlib
 import dis
+import functools
 import inspect
 import io
 import linecache
@@ -32,13 +33,12 @@ from autodiff.course.graphs import Budget, Node, TooManyVisits
 from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG, Result, Table, safe_repr
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_ENGINE = os.path.dirname(_HERE)
-_LIBRARY = os.path.dirname(os.__file__)
+_NOT_THEIRS = (os.path.dirname(_HERE) + os.sep, os.path.dirname(os.__file__) + os.sep, "<frozen ")
 _DEBUGGERS = ("pydevd", "_pydevd", "debugpy", "bdb", "pdb")
 DEEP = 900
 # Python in the browser ends when a chain of three thousand objects or more is let go, so chains are short there.
 LONGEST_CHAIN = 1_500 if sys.platform == "emscripten" else 10_000
-SECONDS = 10
+SECONDS = 10  # for a call that may run a million lines or fewer; one that may run more gets more
 GIGABYTES = 2  # more than the process has when the call begins
 
 
@@ -157,12 +157,13 @@ class Attempt:
 class Run:
     """What one call of a learner's function did. `ended` is "returned", "raised", "recursion", "visits", "lines",
     "time", "memory", "interrupted" or "not started"; `depth` is how deep its own calls went (0 when a debugger kept us
-    from counting)."""
+    from counting). `inside`: the function of the engine or of a library that an error came out of."""
 
     ended: str
     value: object = None
     error: BaseException | None = None
     where: str = ""
+    inside: str = ""
     visits: int = 0
     depth: int = 0
     printed: str = ""
@@ -225,7 +226,7 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
     if result.ended == "returned" and result.depth > DEEP:
         result.ended = "recursion"
     if result.error is not None:
-        result.where = own_line(result.error)
+        result.where, result.inside = own_line(result.error), _inside(result.error)
         result.error.__traceback__ = None
     return result
 
@@ -245,10 +246,10 @@ def _alarm(tracer):
 
     def ring(number, frame):
         tracer.late = True
-        raise TooManyLines(f"more than {SECONDS} seconds")
+        raise TooManyLines(f"more than {tracer.seconds:g} s")
 
     signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS + 0.5)  # the tracer's own clock is first, and knows the line
+    signal.setitimer(signal.ITIMER_REAL, tracer.seconds + 0.5)  # the tracer's own clock is first, and knows the line
     try:
         yield
     finally:
@@ -286,7 +287,9 @@ class _Tracer:
         self.depth = 0
         self.deepest = 0
         self.late = False
-        self.deadline = time.monotonic() + SECONDS
+        self.calls = 0
+        self.seconds = SECONDS * max(1, limit / 1_000_000)
+        self.deadline = time.monotonic() + self.seconds
 
     def __enter__(self):
         self.outer = sys.gettrace()
@@ -303,11 +306,15 @@ class _Tracer:
     def call(self, frame, event, arg):
         if frame.f_code.co_filename.startswith(_HERE):
             return None
+        if not _of_learner(frame):
+            # Loops of the engine and of libraries end, and counting in them makes a gradcheck several times as slow.
+            self.calls += 1
+            if not self.calls % 1000:
+                self.look_at_clock()
+            return None
         # A generator that delegates to another one runs on without reaching a new line, so calls count. They stop later
         # than lines: an exception raised here is lost when the call only closes a generator, and the tracer with it.
         self.spend(2 * self.limit)
-        if frame.f_code.co_filename.startswith((_ENGINE, _LIBRARY)) or "site-packages" in frame.f_code.co_filename:
-            return None  # their loops end, and counting their lines makes a gradcheck several times as slow
         self.depth += 1
         self.deepest = max(self.deepest, self.depth)
         return self.line
@@ -322,21 +329,45 @@ class _Tracer:
     def spend(self, limit):
         self.lines += 1
         if self.lines > limit:
-            raise TooManyLines(f"more than {self.limit} lines")
+            raise TooManyLines(f"more than {self.limit:,} lines")
+        self.look_at_clock()
+
+    def look_at_clock(self):
         if time.monotonic() > self.deadline:
             self.late = True
-            raise TooManyLines(f"more than {SECONDS} seconds")
+            raise TooManyLines(f"more than {self.seconds:g} s")
+
+
+def _of_learner(frame) -> bool:
+    """Whether a frame is of the learner's own code: not of the engine, nor of a library, nor of what these generate."""
+    if frame.f_code.co_filename == "<string>":
+        return frame.f_globals.get("__name__") == "__main__"
+    return _learners_file(frame.f_code.co_filename)
+
+
+@functools.cache
+def _learners_file(name: str) -> bool:
+    return not name.startswith(_NOT_THEIRS) and "site-packages" not in name
 
 
 def own_line(error: BaseException) -> str:
     """The learner's own line where `error` came out: the last frame outside the engine and installed packages."""
-    ours = [f for f in traceback.extract_tb(error.__traceback__, limit=-60)
-            if not f.filename.startswith(_ENGINE) and "site-packages" not in f.filename
-            and not f.filename.startswith(_LIBRARY)]
+    ours = [(frame, number) for frame, number in traceback.walk_tb(error.__traceback__) if _of_learner(frame)]
     if not ours:
         return ""
-    text = (ours[-1].line or linecache.getline(ours[-1].filename, ours[-1].lineno or 0)).strip()
-    return f"line {ours[-1].lineno} of the cell: {text}" if text else f"line {ours[-1].lineno} of the cell"
+    frame, number = ours[-1]
+    text = linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip()
+    return f"line {number} of the cell: {text}" if text else f"line {number} of the cell"
+
+
+def _inside(error: BaseException) -> str:
+    """The function of the engine or of a library that the learner's code had called when `error` came; else ""."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)
+              if not frame.f_code.co_filename.startswith(_HERE)]
+    mine = [_of_learner(frame) for frame in frames]
+    if not any(mine) or mine[-1]:
+        return ""
+    return frames[mine.index(False, mine.index(True))].f_code.co_name
 
 
 def printed(result: Run) -> list[str]:
@@ -361,7 +392,7 @@ def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
         named, words = _known_error(result.error)
         if named and attempt.task.knows(named.id):
             return attempt.fault(named.id, shown, None, **words)
-        return attempt.wrong(shown, look=named.why.format(**words) if named else _advice(result.error))
+        return attempt.wrong(shown, look=named.why.format(**words) if named else _advice(result))
     if result.ended == "interrupted":
         return attempt.wrong([f"`{what}` was interrupted before it returned.", *where, *printed(result)])
     if result.ended == "recursion":
@@ -373,20 +404,25 @@ def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
         body = [f"`{what}` asked for more than {GIGABYTES} GB of memory and was stopped.", *where, *printed(result)]
         return attempt.wrong(body, look="Which line makes so many numbers? What is the size of each array there?")
     if result.ended == "time":
-        body = [f"`{what}` was stopped after {SECONDS} s on a small input.", *where, *printed(result)]
+        took = str(result.error).removeprefix("more than ")
+        if result.inside:
+            body = [f"`{what}` was stopped after {took}, inside of `{result.inside}`.", *where, *printed(result)]
+            return attempt.wrong(body, look="It may be right, and takes too long. How many entries have the arrays "
+                                            f"there, and how often is `{result.inside}` called? Fewer will do.")
+        body = [f"`{what}` was stopped after {took}.", *where, *printed(result)]
         return attempt.wrong(body, look="Which line takes so long, or which loop does not end?")
-    limit = "read the inputs of nodes" if result.ended == "visits" else "ran"
-    count = f"{result.visits - 1} times" if result.ended == "visits" else "hundreds of thousands of lines"
-    body = [f"`{what}` {limit} {count} on a small input and was stopped: it might never have ended.", *where,
-            *printed(result)]
+    much = f"read the inputs of nodes {result.visits - 1} times" if result.ended == "visits" else f"ran {result.error}"
+    body = [f"`{what}` {much} and was stopped: it might never have ended.", *where, *printed(result)]
     return attempt.wrong(body, look="Find the loop in this line. What changes at each turn, so that it must end?")
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, limit: int = 400) -> str:
+    """The text of an error on one line; a long one ends with a whole word."""
     try:
-        return " ".join(str(error).split())[:200]
+        text = " ".join(str(error).split())
     except Exception:
         return ""
+    return text if len(text) <= limit else text[:limit].rpartition(" ")[0] + " [...]"
 
 
 def _known_error(error: BaseException) -> tuple[Fault | None, dict]:
@@ -442,9 +478,15 @@ def _returns(body) -> bool:
         isinstance(last, ast.If) and bool(last.orelse) and _returns(last.body) and _returns(last.orelse))
 
 
-def _advice(error: BaseException) -> str:
+def _advice(result: Run) -> str:
+    error = result.error
     if isinstance(error, TypeError) and "positional argument" in _message(error):
+        if result.where:  # raised by a call within the learner's function, not by the call of it
+            return "Look at the call in the line shown. The error names the function, and what is missing or too many."
         return "Compare the arguments of your function with those in the task."
+    if isinstance(error, TypeError) and "unexpected keyword argument" in _message(error):
+        return ("Look at the call in the line shown: the function has no argument of this name. NumPy's names are not "
+                "always those of other libraries, and `help` of the function lists them.")
     if isinstance(error, KeyError) and _message(error).startswith(("no gradient for", "'no gradient for")):
         return "The store has nothing for this tensor. `tensor in grads` asks without an error, as `grads.get` does."
     if isinstance(error, NameError):
