@@ -20,7 +20,7 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from autodiff.course import api, checks_02, checks_03, graphs, judge, prove, record, result
+from autodiff.course import api, checks_02, checks_03, evidence, graphs, judge, prove, record, result
 from autodiff.course import check, export_progress, given, hint, import_progress, mark, progress
 from autodiff.course.graphs import Node, add, chain, doublings, leaf, mul, neg, users_first
 from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRONG, Page, Result, Table
@@ -679,11 +679,12 @@ def test_a_task_done_alone_comes_back_once_with_new_inputs(file, day, capsys):
     assert "Nothing comes back today." in progress().text() and given("02.a") == (5, 3)
 
 
-def test_a_graph_that_comes_back_has_new_names(file, day):
+def test_a_graph_that_comes_back_has_new_names(file, day, capsys):
     assert check("03.a", "L b a x y")
     day(2)
-    root = given("03.a")
-    assert root.name == "R"
+    root = TASKS["03.a"].deal(1)
+    given("03.a")
+    assert root.name == "R" and "R = " in capsys.readouterr().out
     assert check("03.a", "L b a x y").fault == "old-graph"
     assert "finished" in check("03.a", " ".join(n.name for n in users_first(root))).text()
 
@@ -750,7 +751,36 @@ def test_given_without_a_deal_says_so(capsys):
 
 def test_given_is_the_same_for_everybody_at_first(file):
     assert given("02.a") == (-3, 2) and given("02.a") == (-3, 2)
-    assert graphs.describe(given("03.a")) == "a = x * y\nb = x * a\nL = a + b"
+    assert graphs.describe(TASKS["03.a"].deal(0)) == "a = x * y\nb = x * a\nL = a + b"
+
+
+def words_in(deal):
+    """The texts in a deal, in brackets and dicts too; what is a text is no number to compute with."""
+    if isinstance(deal, dict):
+        return words_in([*deal.keys(), *deal.values()])
+    if isinstance(deal, (tuple, list)):
+        return [word for part in deal for word in words_in(part)]
+    return [deal] if isinstance(deal, str) else []
+
+
+@pytest.mark.parametrize("id", HAND)
+def test_given_alone_in_a_cell_shows_no_answer(id, capsys):
+    value = given(id)
+    assert capsys.readouterr().out.strip() == TASKS[id].show(TASKS[id].deal(0)).strip()
+    assert isinstance(value, evidence.Rules) or not words_in(value), "an answer in words would be displayed"
+    if isinstance(value, (tuple, list)):
+        parts = [part for part in value if isinstance(part, (tuple, list))]
+        assert not any(check(id, *answer) for answer in (value, *parts) if len(answer) == len(TASKS[id].wants))
+
+
+@pytest.mark.parametrize("id", ["01.d", "03.a", "09.c", "11.b", "14.a"])
+def test_given_keeps_a_deal_that_holds_the_answer(id):
+    assert given(id) is None
+
+
+def test_rules_show_their_letters_and_not_which_are_wrong():
+    shown = repr(given("16.a")) + repr(given("16.a").written)
+    assert "B" in shown and "norm" in shown and "wrong" not in shown and "True" not in shown
 
 
 @pytest.mark.parametrize("content", [

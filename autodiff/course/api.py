@@ -133,7 +133,10 @@ def _on_progress(entry: record.Entry, task: Task, result: Result, day: str) -> l
 
 
 def given(task_id: str = ...):
-    """Print the inputs of a task that is answered by hand, and return them. They change when the task comes back."""
+    """Print the inputs of a task. They change when the task comes back.
+
+    Returned is what a cell computes with, such as the rules to check; of a task that is answered on paper, nothing.
+    """
     if task_id is ...:
         print(f'Name the task, for example given("02.a"). {_the_tasks()}')
         return None
@@ -144,7 +147,7 @@ def given(task_id: str = ...):
     entry, _ = record.update(task.id, lambda e: e.begin_if_due(record.today()))
     deal = _deals(task, entry["round"])[-1]
     print(task.show(deal))
-    return deal
+    return deal if task.hands_over else None
 
 
 def hint(task_id: str = ..., stage: int | None = None) -> Page:
@@ -166,7 +169,8 @@ def hint(task_id: str = ..., stage: int | None = None) -> Page:
     _, notes = record.update(task.id, open_hint)
     number = shown[-1]
     _hints_shown[task.id] = max(number, _hints_shown.get(task.id, 0))
-    after = [f'The next one: `hint("{task.id}")` again.'] if number < 3 else ["This was the last hint."]
+    after = [f'The next one: `hint("{task.id}")` again.' if number < 3 else
+             f'This was the last hint. The first one again: `hint("{task.id}", 1)`.']
     headline = f"{task.id}  hint {number} of 3 ({_STAGES[number - 1]})"
     return Page(headline, task.hints[number - 1].split("\n\n"), None, after, notes)
 
