@@ -109,18 +109,44 @@ _ARRAY_TRUTH = ("An array with several entries is neither true nor false, so `if
 # 07.a: or_insert.
 
 
+_OLD = 12345.0  # what is in memory that was used before
+
+
+def _used_memory(t):
+    """Leave blocks of memory for arrays like t that hold other numbers, for `np.empty` to find."""
+    blocks = [np.full(t.shape, _OLD, t.dtype) for _ in range(16)]
+    del blocks
+
+
 def _play_a(f, store, tensors):
-    found = [f(store, t) for t in tensors]
+    found = []
+    with np.errstate(all="ignore"):
+        for t in tensors:
+            _used_memory(t)
+            found.append(f(store, t))
     report = {"returned": _copied(found[0]) if len(found) == 1 else [_copied(g) for g in found]}
+    after = {"store": _named(store)}
     # What is as it should be is not told, so that the report stays short.
     for t, g in zip(tensors, found):
         if isinstance(g, np.ndarray) and g.dtype != t.dtype:
             report["dtype"] = str(g.dtype)
-        if isinstance(g, np.ndarray) and t in store and store[t] is not g:
-            report["in the store"] = "another array"
-        if isinstance(g, Tensor):
-            report["it is"] = "a Tensor"
-    return report | {"store": _named(store)}
+        if isinstance(g, (Tensor, np.generic)):
+            report["it is"] = "a Tensor" if isinstance(g, Tensor) else "a number"
+        if isinstance(g, np.ndarray) and 0 < np.abs(g[np.isfinite(g)]).max(initial=0) < 1e-6:
+            report["exactly zero"] = "no"
+        if isinstance(g, np.ndarray) and t in store:
+            report |= _added(g, store[t])
+    return report | after
+
+
+def _added(g, entry):
+    """What the caller finds who adds something to the array that was returned."""
+    before = _copied(entry)
+    try:
+        np.add(g, 1, out=g, casting="unsafe")
+    except ValueError:
+        return {"g += 1": "fails: g cannot be written to"}
+    return {} if same(entry, before + 1) else {"in the store": "another array"}
 
 
 def _cases_a(rng):
@@ -137,13 +163,17 @@ def _cases_a(rng):
         return dict(store={x: old.copy(), Var(z, name="z"): z.copy()}, tensors=[x])
 
     def matrix():
-        return dict(store={}, tensors=[Var(wide.astype(np.float32)[None], name="w")])
+        return dict(store={}, tensors=[Var(np.array([[wide[0], np.inf]], np.float32), name="w")])
+
+    def one_number():
+        return dict(store={}, tensors=[Var(z[0], name="k")])
 
     def two():
         return dict(store={}, tensors=[Var(value, name="x"), Var(value, name="z")])
 
     return [case("x is absent", "store, x", absent), case("x is there, and z", "store, x", there),
             case("w is absent; shape (1, 2), float32", "store, w", matrix),
+            case("k is absent; shape ()", "store, k", one_number),
             case("x, then z, both absent, of one shape", "store, ...", two)]
 
 
@@ -184,7 +214,9 @@ def _setdefault(make):
 
 
 def _share_an_array(attempt, answer, runs):
-    for case, call, _ in runs:
+    for case, call, run in runs:
+        if any(same(g, np.full_like(g, _OLD)) for g in _arrays(run.value)):
+            return attempt.fault("uninitialised", (), None, call=call, at=case.at)
         store = case.args.made[0].things.get("store", {})
         arrays = [(t.name, g) for t, g in store.items() if isinstance(t, Tensor) and isinstance(g, np.ndarray)]
         for i, (name, g) in enumerate(arrays):
@@ -192,6 +224,22 @@ def _share_an_array(attempt, answer, runs):
                 if np.shares_memory(g, h):
                     return attempt.fault("shared-zeros", (), None, call=call, at=case.at, one=other, two=name)
     return None
+
+
+def _arrays(report):
+    """The arrays that were returned."""
+    returned = report["returned"]
+    return [g for g in (returned if isinstance(returned, list) else [returned]) if isinstance(g, np.ndarray) and g.size]
+
+
+def _half_written(store, t):
+    if t in store:
+        return store[t]
+    store[t] = _zeros(t)
+
+
+def _read_only(t):
+    return np.broadcast_to(np.zeros((), t.dtype), t.shape)
 
 
 _FAULTS_A = (
@@ -212,17 +260,34 @@ _FAULTS_A = (
           "You stored 0 in place of an array of zeros. A gradient has the shape of its tensor, and into a number "
           "nothing can be added in place.",
           "the shape of t.",
-          _played(_setdefault(lambda t: 0.0), _setdefault(lambda t: 0))),
+          _played(_setdefault(lambda t: 0.0), _setdefault(lambda t: 0), _setdefault(lambda t: t.dtype.type(0)))),
+    Fault("from-the-value", "the zeros are computed from the numbers of the tensor",
+          "0 times a number is not always 0. One entry of w is infinite, and 0 times infinity is NaN. k has the shape "
+          "(), and NumPy makes a plain number of `0 * k.data`: `slot += 1` then leaves the 0 in the store.",
+          "what zeros need to know of t: its shape and its dtype, and not one of its numbers.",
+          _played(*(_setdefault(lambda t, make=make: make(t)) for make in (
+              lambda t: 0 * t.data, lambda t: t.data - t.data, lambda t: np.asarray(0 * t.data),
+              lambda t: np.asarray(t.data - t.data))))),
+    Fault("uninitialised", "the array is not filled with zeros",
+          "After `{call}` ({at}), the array holds numbers that were in this place of the memory before. `np.empty` "
+          "takes the memory as it is. Sometimes zeros are there by chance.",
+          "the function that makes the array."),
+    Fault("read-only", "nothing can be added to the array that is returned",
+          "The numbers are right. But the array cannot be written to, and the caller's `slot += ...` fails: "
+          "`np.broadcast_to` shows one number in many places.",
+          "what `slot += 1` does with the array that your function returns.",
+          _played(_setdefault(_read_only))),
     Fault("wrong-dtype", "the zeros have another dtype than the tensor",
           "w holds float32, and your zeros are float64: that is what `np.zeros` makes when it is told nothing. A "
           "gradient has the dtype of its tensor.",
           "the second argument of `np.zeros`.",
           _played(_setdefault(lambda t: np.zeros(t.shape)))),
     Fault("wrong-shape", "the zeros have another shape than the tensor",
-          "For a tensor with two axes your zeros have one. For [1, 2] it does not show.",
+          "Your zeros have one axis. w has two, and k has none: `k.shape` is (). For [1, 2] it does not show.",
           "`t.shape` is a tuple: it can be handed to `np.zeros` as it is.",
           _played(_setdefault(lambda t: np.zeros(t.size, t.dtype)), _setdefault(lambda t: np.zeros(t.size)),
-                  _setdefault(lambda t: np.zeros(t.shape[0], t.dtype)), _setdefault(lambda t: np.zeros(t.shape[0])))),
+                  _setdefault(lambda t: np.zeros(t.shape[0], t.dtype)), _setdefault(lambda t: np.zeros(t.shape[0])),
+                  _setdefault(lambda t: np.zeros(len(t.data), t.dtype)), _setdefault(lambda t: np.zeros(len(t.data))))),
     Fault("value-stored", "the value of the tensor is stored as its gradient",
           "For an absent tensor you stored its own numbers. Nothing has arrived at it yet: its gradient begins with "
           "zeros.",
@@ -259,10 +324,10 @@ _FAULTS_A = (
           "the last line of your function.",
           _played(_whole_store)),
     Fault("returns-none", "the function returns nothing",
-          "The store is right, and the function returned None. Asked for is the gradient itself, so that something can "
-          "be added to it.",
-          "the last line of your function.",
-          _played(_silent(_or_insert))),
+          "The store is right, and where t was absent the function returned None. Asked for is the gradient itself, so "
+          "that something can be added to it.",
+          "each way through your function. Does it come to a `return`?",
+          _played(_silent(_or_insert), _half_written)),
     Fault("key-error", "an absent tensor is looked up",
           "`store[t]` raises a KeyError when t has no entry. Here that is no mistake of the caller: it is the case "
           "your function is made for.",
@@ -283,23 +348,25 @@ def _play_b(f, store, t, keep):
 
 
 def _cases_b(rng):
-    def case(at, g=None, kept=False, others=None):
+    def case(at, g=None, kept=False, others=None, twin=False):
         def make():
             h = Tensor([0.0, 0.0], name="h")
             store = {} if g is None else {h: g.copy()}
             if others is not None:
                 store[Var([1.0, 1.0], name="x")] = others.copy()
-            return dict(store=store, t=h, keep={h} if kept else {Tensor([0.0, 0.0], name="u")} if others is not None
-                        else set())
+            other = Tensor([0.0, 0.0], name="h") if twin else Tensor([3.0, 1.0], name="u")
+            keep = {h, other} if kept else {other} if twin or others is not None else set()
+            return dict(store=store, t=h, keep=keep)
 
         return Case(_Maker("store, h, keep", _play_b, make), at)
 
     p, q, r, s = _pairs(rng, 4)
     return [case("h: [5, 6] is there; keep is empty", np.array([5.0, 6.0])),
             case("h and x are there; u is in keep", p, others=q),
-            case("h is there, and in keep", r, kept=True),
+            case("h is there; h and u are in keep", r, kept=True),
             case("h has zeros; keep is empty", np.zeros(2)),
-            case("h is absent; u is in keep", others=s), case("h is absent, and in keep", kept=True)]
+            case("h is there; another tensor in keep is called h and has its numbers", q, twin=True),
+            case("h is absent; u is in keep", others=s), case("h is absent; h and u are in keep", kept=True)]
 
 
 def _take(store, t, keep):
@@ -357,6 +424,24 @@ def _unless_zeros(g):
     return g if g is not None and np.any(g) else None
 
 
+def _put_back(store, t, keep):
+    g = store.pop(t, None)
+    if t in keep:
+        store[t] = g
+    return g
+
+
+def _removed(remove):
+    """Take an entry by `del`, or by `pop` without a second argument: an absent node is a KeyError."""
+    def wrong(store, t, keep):
+        g = store.get(t)
+        if remove(t, keep):
+            del store[t]
+        return g
+
+    return wrong
+
+
 def _truth(store, t, keep):
     return _take(store, t, keep) if store.get(t) else None
 
@@ -375,6 +460,11 @@ _FAULTS_B = (
           "You ask whether `keep` has anything in it. Here u is in it, and h is not, so h should have been taken out.",
           "the condition with `keep`: is it about t?",
           _played(lambda store, t, keep: store.get(t) if keep else store.pop(t, None))),
+    Fault("twin-kept", "another tensor in keep is taken for this one",
+          "`keep` holds a tensor that is called h, as yours is, and has the same numbers. It is another node. Your "
+          "function takes the two for one: it goes by the name, or by the numbers.",
+          "how you ask whether t is in keep. A set goes by identity, as the store does.",
+          _played(lambda store, t, keep: _take(store, t, {t} if any(k.name == t.name for k in keep) else ()))),
     Fault("kept-not-returned", "a node in `keep` gives None",
           "h is in keep, and its gradient is still in the store, as it should be. But the pass needs it all the same, "
           "to pass it on: keep says that it *stays*, not that it is left out.",
@@ -405,19 +495,20 @@ _FAULTS_B = (
           "as a node that has a gradient.",
           "the line that writes into the store. An entry is removed with `del` or `pop`.",
           _played(_leaving(_zeros), _leaving_always(_zeros),
-                  _leaving(lambda t: None), _leaving_always(lambda t: None))),
+                  _leaving(lambda t: None), _leaving_always(lambda t: None), _put_back)),
     Fault("zeros-taken-for-absent", "a gradient of zeros is treated as absent",
           "h is in the store with a gradient of zeros: reached, with slope 0. You answered as if it had none.",
           "the question you ask: is there an entry, or is there a number other than 0?",
           _played(lambda store, t, keep: _take(store, t, keep) if t in store and np.any(store[t]) else None,
                   lambda store, t, keep: _unless_zeros(_take(store, t, keep)))),
     Fault("key-error", "an absent node stops the pass",
-          "h has no entry, and your function raised a KeyError. That happens in a right program: no rule has sent "
-          "anything to h. The answer is None, and the pass goes on with the next node.",
+          "In this case h has no entry, and your function raised a KeyError. That happens in a right program: no rule "
+          "has sent anything to h. The answer is None, and the pass goes on with the next node.",
           "the second argument of `store.pop`, or of `store.get`.",
           _played(lambda store, t, keep: store[t] if t in keep else store.pop(t),
                   lambda store, t, keep: store.get(t) if t in keep else store.pop(t),
-                  lambda store, t, keep: store[t] if t in keep else store.pop(t, None))),
+                  lambda store, t, keep: store[t] if t in keep else store.pop(t, None),
+                  lambda store, t, keep: store.pop(t), _removed(_not_kept), _removed(lambda t, keep: True))),
     Fault("array-truth", "an array is asked whether it is true", _ARRAY_TRUTH,
           "the question `t in store`: it looks at the key, not at the array.",
           _played(_truth, lambda store, t, keep: store.get(t) or None,
@@ -437,6 +528,11 @@ def _play_c(f, store, calls, shares):
     for t, share in calls:
         f(store, t, shares[share] if share else None)
     changed = {f"{name} is now": g for name, g in shares.items() if not np.array_equal(g, before[name])}
+    for t, g in store.items():
+        if isinstance(g, Tensor):
+            changed["it is"] = "a Tensor"
+        elif isinstance(g, np.ndarray) and isinstance(t, Tensor) and g.dtype != t.dtype:
+            changed["dtype"] = str(g.dtype)
     return {"store": _named(store)} | changed
 
 
@@ -600,6 +696,12 @@ _FAULTS_C = (
           "what stands in the square brackets behind `store`.",
           _played(*(wrong for key in (lambda t: t.name, lambda t: t.id, id)
                     for wrong in _guarded(lambda store, t, share, key=key: _plain(store, key(t), share))))),
+    Fault("a-tensor", "a Tensor is stored, not an array",
+          "Your entry is a Tensor. This store holds plain arrays: the pass hands them to the rules as they are.",
+          "what your function stores: the share itself, or a sum of arrays.",
+          _played(*_guarded(lambda store, t, share: _plain(store, t, Tensor(share))),
+                  lambda store, t, share: None if share is None else store.__setitem__(
+                      t, Tensor(store[t] + share) if t in store else share))),
     Fault("not-stored", "the store is as before",
           "Your function made a new dict, or a new number, and the store it was handed has not changed. Nobody looks "
           "at what `accumulate` returns.",
