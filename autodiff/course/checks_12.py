@@ -253,7 +253,7 @@ _FAULTS_B = (
     Fault("leak", "the gradient leaks to the fixed teacher",
           "With joint=False the teacher's weights are in the store: no path to them is cut. The value of the loss is "
           "right, so training would look good, and the teacher would change.",
-          "which tensor all paths to the teacher go through, and what makes a constant of it. (A `copy` does not.)",
+          "which tensor all paths to the teacher go through, and what makes a constant of it. A `copy` does not.",
           (_varied(fixed=lambda s, t: (s, t)),)),
     Fault("detach-unused", "the teacher's answer is detached, and used as it was",
           "With joint=False the teacher's weights are in the store. Your function calls `detach` on the teacher's "
