@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import replace
 
 from autodiff.course.forms import KEPT, NO_RETURN, Asked, Case, by_hand, function, nonzero, question
-from autodiff.course.judge import EARLY_RETURN, Fault
+from autodiff.course.judge import EARLY_RETURN, Fault, with_words
 from autodiff.course.result import WRONG, as_number, show_number
 from autodiff.recording import new_id
 
@@ -236,14 +236,19 @@ def _tidy_b(rows):
         return rows
 
 
-_ERRORS = {"does not require grad": "too-much-no-grad", "StaleGraphError": "old-graph", "a second time": "old-graph"}
+_ERRORS = {"does not require grad": "too-much-no-grad", "StaleGraphError": "old-graph", "a second time": "old-graph",
+           "'Var' object has no attribute 'grad'": "dot-grad", "has no attribute 'zero_grad'": "zero-grad",
+           "'NoneType' object is not subscriptable": "store-expected",
+           "argument of type 'NoneType'": "store-expected", "NoneType": "nothing-there"}
 
 
 def _judge_b(attempt):
-    """The form's judge, with a name for what the engine itself refuses."""
+    """The form's judge, with a name for what the engine itself refuses, and for what None refuses."""
     result = _FORM_B.judge(attempt)
     said = " ".join(result.body)
     found = next((fault for text, fault in _ERRORS.items() if text in said), None)
+    if found in ("store-expected", "nothing-there") and '("no_grad"' in said:
+        found = "none-as-number"  # the one run in which None belongs into a row
     if result.status == WRONG and result.fault is None and found:
         return attempt.fault(found, result.body, None)
     return result
@@ -281,6 +286,11 @@ def _doubled_loss(fault, points):
 
 
 _FAULTS_B = (
+    Fault("only-none", "the run without a fault is right, and `fault` is not used yet",
+          "All your runs show the gradients of \"none\", and for \"none\" they are right. So the experiment works, and "
+          "no fault has been put in yet.",
+          "the table of the three faults. Take one of them: which line becomes another one, for this name alone?",
+          (lambda f, p: _rows("none", p),)),
     Fault("never-cleared", "the clear is missing in every run",
           "In each of your four runs the gradients add up from round to round. So the forgotten clear is in all of "
           "them, and your \"detach\" and \"no_grad\" have two faults at once. Only \"no_clear\" may leave it out.",
@@ -377,6 +387,24 @@ _FAULTS_B = (
           "\"nobody came\" and \"the slope is 0\" is the fingerprint that you are looking for.",
           "where your function turns None into a number.",
           (_zero_for_none,)),
+    Fault("none-as-number", "None is used as a number",
+          "With \"no_grad\", y has no gradient: `c.grad(y)` is None, and None has no value to take out.",
+          "the line shown. What should the row have there, when there is no gradient?"),
+    Fault("nothing-there", "a gradient is read when none is there",
+          "`c.grad` gave None, and in this run every way is recorded. It shows what is there *now*: before the first "
+          "backward pass, and after a clear, that is nothing.",
+          "the order of the steps in one round: forward, clear, backward, and then read."),
+    Fault("store-expected", "`c.backward` is taken to return a store",
+          "In PyTorch's life-cycle `c.backward` returns None. It leaves the gradients with the life-cycle, and "
+          "`c.grad(x)` shows that of x.",
+          "the line that calls `c.backward`, and the one that reads."),
+    Fault("dot-grad", "a Var has no `.grad`",
+          "In PyTorch itself the gradient is an attribute of the leaf. Here the life-cycle `c` keeps it, and shows "
+          "that of x as `c.grad(x)`.",
+          "the line shown."),
+    Fault("zero-grad", "there is no `zero_grad` here",
+          "In PyTorch the clear is called `zero_grad()`, and it is a method of the optimiser. Here it is `c.clear()`.",
+          "the line shown."),
     Fault("loss-added", "the loss adds up as well",
           "With \"no_clear\" your losses grow from row to row. A forward pass computes its loss anew; only gradients "
           "are kept.",
@@ -522,7 +550,7 @@ _FAULTS_C = (
           (lambda d: _only_c(d, detach_in_b="no_clear"), lambda d: _only_c(d, detach_in_L="no_clear"))),
 )
 
-_TASK_C = by_hand(
+_TASK_C = replace(by_hand(
     "09.c", "which fault is in?", _C, deal=_deal_c, given=_given_c, right=lambda d: d[1], faults=_FAULTS_C, how=_how_c,
     words=_WORDS, numbers=False, hints=(
         "Begin with the sheets that need no arithmetic. One gradient is missing altogether. And which sheet is twice "
@@ -538,7 +566,7 @@ _TASK_C = by_hand(
         "    sheet 1: y / x = ...           so the fault is ...\n"
         "    sheet 2: ..."),
     good="A missing share, a missing gradient, a double one: each fault has a fingerprint of its own. The loss has "
-         "none.")
+         "none."), hands_over=False)
 
 # 09.d: can the loss tell?
 
@@ -597,4 +625,4 @@ _TASK_D = question(
     good="The loss is computed before the gradient. A wrong gradient shows in it one step later, and only as another "
          "way down: so test gradients, not losses.")
 
-TASKS = (_TASK_A, _TASK_B, _TASK_C, _TASK_D)
+TASKS = (with_words(_TASK_A, ABSENT, ("none", None)), _TASK_B, _TASK_C, _TASK_D)
