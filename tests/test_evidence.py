@@ -94,3 +94,16 @@ def test_an_answer_of_another_form_is_told_what_is_wanted(answer, says):
 
 def test_three_dots_inside_are_not_finished():
     assert judged({"B": ...}).status == UNFINISHED
+
+
+@pytest.mark.parametrize("value, shown", [
+    ([1.0, 1.0000001], "[1.0, 1.0000001]"), ([0.1, 2.0], "[0.1, 2]"), (1 / 3, "0.3333333333333333"), ([], "[]")])
+def test_an_input_is_shown_as_the_number_it_is(value, shown):
+    (one,) = [evidence._tried(ad.gradcheck, "E", checks_16.TASKS[0].deal(0), value)]
+    assert one.at == shown
+
+
+def test_an_op_is_called_by_its_function_and_its_operands():
+    op = checks_16.TASKS[0].deal(0)["B"]
+    report = ad.gradcheck(op, np.zeros(2), raise_exception=False)
+    assert op.__name__ == "norm(x)" and "by x[0]" in str(report) and "lambda" not in str(report)
