@@ -4,8 +4,11 @@ The op is sin(x * y) + x**2 throughout. Wrong answers as a learner would type th
 given, are in wrong_answers/08.txt.
 """
 
+import ast
+import inspect
 import math
 import re
+import textwrap
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +27,7 @@ from autodiff.course.forms import (
     tests,
 )
 from autodiff.course.judge import EARLY_RETURN, Fault, Task, function_or_reason, name_of, printed, run, stopped
+from autodiff.course.looks import VERDICTS, Watch, half_done
 from autodiff.course.result import WRONG, Table, safe_repr, show_number
 from autodiff.recording import new_id
 
@@ -82,6 +86,9 @@ def _look_at_a(attempt, answer, runs):
         return attempt.fault("engine-used", printed(runs[0][2]), None, call=runs[0][1])
     gots = [_tidy_a(result.value) for _, _, result in runs]
     wants = [_right_a(*case.fresh()) for case, _, _ in runs]
+    unfinished = half_done(attempt, gots, wants)
+    if unfinished is not None:
+        return unfinished
     if not all(map(same, gots, wants)) and all(same(g, w, 1e-3) for g, w in zip(gots, wants)):
         k = [same(g, w) for g, w in zip(gots, wants)].index(False)
         return attempt.fault("few-digits", printed(runs[k][2]), None, call=runs[k][1], got=_digits(gots[k]),
@@ -154,6 +161,15 @@ _FAULTS_A = (
           (_pair(lambda x, y: y * np.cos(x) + 2 * x, lambda x, y: x * np.cos(y)),
            _pair(lambda x, y: y * np.cos(x) + 2 * x, lambda x, y: x * np.cos(x)),
            _pair(lambda x, y: y * np.cos(y) + 2 * x, lambda x, y: x * np.cos(x)))),
+    Fault("cos-of-out", "the cosine is taken of the result",
+          "You used cos(out). The slope of the sine is taken where the sine was, at x*y; `out` comes after it, and has "
+          "x**2 in it. Some rules are short when they use the result. The one of the sine is not.",
+          "what stands in the brackets of your cosine.",
+          (lambda g, out, x, y: (g * (y * np.cos(out) + 2 * x), g * x * np.cos(out)),)),
+    Fault("cos-of-each", "a product of two cosines stands where the cosine of a product belongs",
+          "You have cos(x) * cos(y). That is not cos(x*y): the sine sees one number, the product.",
+          "what stands inside the sine of the function.",
+          (_pair(lambda x, y: y * np.cos(x) * np.cos(y) + 2 * x, lambda x, y: x * np.cos(x) * np.cos(y)),)),
     Fault("x2-by-y", "the term x**2 is in the partial for y",
           "Your share of y has a 2x in it. When only y moves, x**2 stands still, so it adds nothing.",
           "the partial for y, with x as a fixed number.",
@@ -171,6 +187,14 @@ _FAULTS_A = (
            lambda g, out, x, y: (_right_a(g, out, x, y)[0], 0.0),
            lambda g, out, x, y: (_right_a(g, out, x, y)[0], None),
            lambda g, out, x, y: _right_a(g, out, x, y)[0])),
+    Fault("no-share-of-x", "x gets no share",
+          "The share of y is right, and nothing, or 0, is there for x. But the result moves when x moves, in two ways "
+          "even.",
+          "what you return in the first place.",
+          (lambda g, out, x, y: (0.0 * x, _right_a(g, out, x, y)[1]),
+           lambda g, out, x, y: (0.0, _right_a(g, out, x, y)[1]),
+           lambda g, out, x, y: (None, _right_a(g, out, x, y)[1]),
+           lambda g, out, x, y: _right_a(g, out, x, y)[1])),
     Fault("summed", "the shares are summed over the entries",
           "With arrays you return single numbers. Each entry of x has a share of its own: the share of x has the shape "
           "of x. A sum belongs here only where an entry was copied by broadcasting.",
@@ -260,6 +284,9 @@ def _partials_use_engine(op) -> bool:
 
 def _judge_b(attempt):
     make, = attempt.answers
+    if hasattr(make, "rule"):
+        return attempt.wrong(["`check` got an op. It wants the function that makes the op, and calls it."],
+                             look=f'Pass the function itself: check("08.b", {attempt.task.wants[0]}).')
     reason = function_or_reason(attempt, make, "")
     if reason is not None:
         return reason
@@ -268,7 +295,7 @@ def _judge_b(attempt):
     if problem is not None:
         text = str(result.error)
         if "takes the partials" in text:
-            return attempt.fault("no-brackets", problem.body, None)
+            return attempt.fault("no-brackets" if _has_bare_decorator(make) else "one-function", problem.body, None)
         return problem
     op, said = result.value, printed(result)
     if op is None:
@@ -283,16 +310,28 @@ def _judge_b(attempt):
     return _judge_op(attempt, op, said)
 
 
+def _has_bare_decorator(function) -> bool:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except Exception:
+        return True
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return any(not isinstance(decorator, ast.Call) for node in made for decorator in node.decorator_list)
+
+
 def _judge_op(attempt, op, said):
-    name, cases = name_of(op) if name_of(op).isidentifier() else "the op", _cases_b(attempt.rng)
+    name, cases = name_of(op) if name_of(op).isidentifier() else "op", _cases_b(attempt.rng)
     rows, gots, wants = [], [], []
     for words, c, x, y in cases:
         at = words if x.ndim else f"x = {show_number(float(x))}, y = {show_number(float(y))}"
         result = run(_used, op, c, x, y)
-        problem = stopped(attempt, result, f"{name}(x, y), and a backward pass through it, with {at},")
+        problem = stopped(attempt, result, f"{name}(x, y).backward() at {at}")
         if problem is not None:
-            return _error_b(attempt, result, problem, name)
+            return _error_b(attempt, result, problem, name, run(op, x, y).ended == "raised")
         value, by_x, by_y = result.value
+        if not same(value, _forward(x, y)) and same(value, _forward(x, y), 1e-4):
+            got, want = (f"{float(np.ravel(as_array(v))[0]):.12g}" for v in (value, _forward(x, y)))
+            return attempt.fault("forward-digits", said, None, name=name, at=at, got=got, want=want)
         if not same(value, _forward(x, y)):
             table = Table(("at", "expected", "yours"), ((at, show(_forward(x, y)), show(value)),))
             return attempt.fault("other-forward", said, table, name=name, at=at)
@@ -325,9 +364,11 @@ def _wrong_b(attempt, cases, gots, wants, said, table):
                            table, look="Compare this partial with the one of task a.")
 
 
-def _error_b(attempt, result, problem, name):
-    """A name for the errors that the engine raises about a partial."""
+def _error_b(attempt, result, problem, name, in_forward):
+    """A name for the errors that the engine raises about a partial, or that the forward raises by itself."""
     text = str(result.error)
+    if "memoryview" in text:
+        return attempt.fault("array-data", problem.body, None)
     if "one for each of its vjps" in text:
         return attempt.fault("one-partial", problem.body, None, name=name)
     if "positional argument" in text and ("4 were given" in text or "missing" in text):
@@ -339,7 +380,7 @@ def _error_b(attempt, result, problem, name):
         both = shapes[1].replace("2,", "", 1).strip() == shapes[2]
         return attempt.fault("pair-returned" if both else "shape", problem.body, None)
     if isinstance(result.error, TypeError) and "Python scalar" in text:
-        return attempt.fault("math-cos", problem.body, None, name=name)
+        return attempt.fault("math-sin" if in_forward else "math-cos", problem.body, None, name=name)
     return problem
 
 
@@ -347,7 +388,7 @@ def _more_b(attempt, op, name, said, rows):
     """What a right op must do besides: keep the dtype, and be differentiable once more."""
     result = run(_used_float32, op)
     if result.ended != "returned":
-        shown = stopped(attempt, result, f"{name}(x, y), and a backward pass, with x and y in float32,").body
+        shown = stopped(attempt, result, f"{name}(x, y).backward() in float32").body
         return attempt.fault("dtype", shown, None)
     if _partials_use_engine(op):
         return attempt.fault("engine-used", said, None, name=name)
@@ -371,6 +412,10 @@ _FAULTS_B = (
     Fault("no-brackets", "the decorator got the function in place of the partials",
           "`@ad.custom_op` without brackets hands the function over where the list of partials belongs.",
           "the line above `def`: @ad.custom_op(vjps=[..., ...])."),
+    Fault("one-function", "one function in place of the list of partials",
+          "`custom_op` got a function where the list belongs. One function may know both shares, but the engine asks "
+          "for the share of each operand by itself: the list has one partial for each.",
+          "what stands after `vjps=`. It begins with a square bracket."),
     Fault("no-forward", "the partials are there, and the forward is not",
           "`ad.custom_op(vjps=[...])` alone is only half of it: it waits for the forward. That is the function below "
           "the line with @.",
@@ -398,6 +443,10 @@ _FAULTS_B = (
           "The value of `{name}` at {at} is not sin(x*y) + x**2. With partials that fit, every gradient check would "
           "pass: it compares the partials with *your* forward.",
           "the body of the forward, term by term."),
+    Fault("forward-digits", "the value of the op is right to a few digits only",
+          "The value of `{name}` at {at} is {got}, and {want} is right. The terms are the right ones, and their "
+          "arithmetic is too coarse: something in the forward is float32.",
+          "conversions in the body of the forward. float64 that comes in should stay float64."),
     Fault("none", "an operand gets no gradient",
           "The gradient of {operand} is absent. `None` in place of a partial says that no gradient goes this way. But "
           "`{name}` does change when {operand} moves.",
@@ -442,6 +491,14 @@ _FAULTS_B = (
           "`{name}` works with single numbers and stops with arrays. `math.cos(...)` and `float(...)` take one number "
           "at a time.",
           "the line shown. NumPy has functions of the same names that take arrays."),
+    Fault("math-sin", "the forward takes single numbers only",
+          "The forward of `{name}` works with single numbers and stops with arrays. `math.sin(...)` and `float(...)` "
+          "take one number at a time.",
+          "the line shown, in the body of the forward. NumPy has functions of the same names that take arrays."),
+    Fault("array-data", "`.data` of an array is no array",
+          "The forward and the partials get plain NumPy arrays, not Tensors. `.data` of a Tensor is its array; `.data` "
+          "of an array is its raw memory, with which nothing can be computed.",
+          "each `.data` in the forward and in the partials. What stands before it is the array already."),
     Fault("few-digits", "right to a few digits, and then not any more",
           "Your gradients agree with the right ones in the first digits only. Something in a partial is coarser than "
           "float64: a conversion to float32, or a slope from two values that are close together.",
@@ -567,6 +624,21 @@ _FAULTS_C = (
           "tolerance. For x*y in the thousands, float32 has no digits left for the angle.",
           "a lopsided point with a large product, such as x in the hundreds and y about 20.",
           (_planted("cos-float32", _GX, lambda g, out, x, y: g * x * _cos32(x * y)),)),
+    Fault("behind-a-sum", "your test has arrays, and the same g arrives at each entry",
+          "`{name}` spreads the mean of g over all entries. Your test calls the op with arrays, but what arrives at "
+          "each entry is the same number, as behind `.sum()` or with ones as cotangent. Then the mean is that number "
+          "too.",
+          "what stands between the op and the loss in your test. `ad.gradcheck` takes the op as it is, and draws a "
+          "random g."),
+    Fault("input-form", "the two operands are one tuple",
+          "The op has two operands and must get both. `ad.gradcheck(op, ...)` takes them as *one* tuple. A list of "
+          "numbers is one operand, and what follows the tuple is an option.",
+          "the second argument of `ad.gradcheck` in the line shown: round brackets around both operands."),
+    Fault("two-shapes", "the operands of a point have different shapes",
+          "One operand was copied to the shape of the other, and the share comes back in the larger shape. Here x and "
+          "y have one shape always, so also right partials fail at this point.",
+          "the shapes of the two operands in your points."),
+    *VERDICTS,
     Fault("float32-check", "the check runs in float32",
           "Your operands are float32. There a difference quotient keeps about three digits, so the check must be so "
           "tolerant that small errors pass, or it refuses to run.",
@@ -596,17 +668,20 @@ def _fresh_c(op, rng):
     def forward(x, y):
         if {getattr(v, "dtype", None) for v in (x, y)} & {np.dtype("float32"), np.dtype("float16")}:
             _seen.append("float32")
+        if min(np.size(x), np.size(y)) > 1:
+            _seen.append("arrays")
         return _forward(x, y)
 
     forward.__name__ = "wave"
     return ad.custom_op(vjps=op.vjps)(forward)
 
 
-_seen = []  # "float32" for each forward in float32 of the check that is running
+_seen = []  # "float32" and "arrays" for the calls of the forward in the check that is running
+_watch = Watch()
 
 _FORM_C = tests(
     "08.c", "a test that wrong partials cannot pass", "rule_is_right", "op", right=_RIGHT_OPS, faults=_FAULTS_C,
-    fresh=_fresh_c, what="partials", refusals={f"rule {_NUMBERS['also-right']}": "too-exact"},
+    fresh=_watch.handing(_fresh_c), what="partials", refusals={f"rule {_NUMBERS['also-right']}": "too-exact"},
     hints=(
         "One point is never enough. For each wrong rule of lesson 13 there was a point at which it passed. Write down "
         "several points that differ in size, and in sign.",
@@ -626,9 +701,18 @@ _FORM_C = tests(
     good="Small, middle, lopsided, negative, arrays: each kind of point sees what the others miss.")
 
 
+_ERRORS_C = re.compile(r"gradcheck\(\) takes 2 positional|takes 2 operands|(?P<shape>the partial of wave .* shape)")
+
+
 def _judge_c(attempt):
     _seen.clear()
-    result = _FORM_C.judge(attempt)
+    result = _watch.judge(_FORM_C, attempt)
+    named = _ERRORS_C.search(" ".join(result.body)) if result.status == WRONG and result.fault is None else None
+    if named:
+        return attempt.fault("two-shapes" if named["shape"] else "input-form", result.body, None)
+    if result.fault == "scalars-only" and "arrays" in _seen:
+        shown = [p for p in result.body if not p.startswith("What happened: ")]
+        return attempt.fault("behind-a-sum", shown, result.table, name=f"rule {_NUMBERS['scalars-only']}")
     if result.status == WRONG and ("float32" in _seen or "float32" in " ".join(result.body)):
         shown = [p for p in result.body if not p.startswith("What happened: ")]
         if result.fault != "cos-float32" or "float32" in _seen:
