@@ -6,9 +6,11 @@ them, each with the fault it must be given, are in wrong_answers/09.txt.
 
 import textwrap
 from dataclasses import replace
+from unittest import mock
 
+from autodiff import contracts
 from autodiff.course.forms import KEPT, NO_RETURN, Asked, Case, by_hand, function, nonzero, question
-from autodiff.course.judge import EARLY_RETURN, Fault, with_words
+from autodiff.course.judge import EARLY_RETURN, Fault, run, with_words
 from autodiff.course.result import WRONG, as_number, show_number
 from autodiff.recording import new_id
 
@@ -239,7 +241,7 @@ def _tidy_b(rows):
 _ERRORS = {"does not require grad": "too-much-no-grad", "StaleGraphError": "old-graph", "a second time": "old-graph",
            "'Var' object has no attribute 'grad'": "dot-grad", "has no attribute 'zero_grad'": "zero-grad",
            "'NoneType' object is not subscriptable": "store-expected",
-           "argument of type 'NoneType'": "store-expected", "NoneType": "nothing-there"}
+           "argument of type 'NoneType'": "store-expected"}
 
 
 def _judge_b(attempt):
@@ -247,11 +249,29 @@ def _judge_b(attempt):
     result = _FORM_B.judge(attempt)
     said = " ".join(result.body)
     found = next((fault for text, fault in _ERRORS.items() if text in said), None)
-    if found in ("store-expected", "nothing-there") and '("no_grad"' in said:
-        found = "none-as-number"  # the one run in which None belongs into a row
+    if "NoneType" in said and _read_none(attempt):
+        # In one run None belongs into a row.
+        found = "none-as-number" if '("no_grad"' in said else "nothing-there"
     if result.status == WRONG and result.fault is None and found:
         return attempt.fault(found, result.body, None)
     return result
+
+
+def _read_none(attempt):
+    """Whether `c.grad` has given None in the call that raises an error."""
+    read, whole = [], contracts.pytorch.grad
+
+    def grad(c, t):
+        read.append(whole(c, t))
+        return read[-1]
+
+    for case in _cases_b(attempt.rng):
+        read.clear()
+        with mock.patch.object(contracts.pytorch, "grad", grad):
+            result = run(attempt.answers[0], *case.fresh())
+        if result.ended == "raised":
+            return any(found is None for found in read)
+    return False
 
 
 def _look_at_b(attempt, answer, runs):
