@@ -6,13 +6,17 @@ given, are in wrong_answers/10.txt.
 """
 
 import random
+import re
+from dataclasses import replace
 
 import numpy as np
 
 import autodiff as ad
 from autodiff.course.evidence import Written, evidence
-from autodiff.course.forms import tests
-from autodiff.course.judge import Fault
+from autodiff.course.forms import as_array, tests
+from autodiff.course.judge import EARLY_RETURN, Fault
+from autodiff.course.looks import VERDICTS, Watch
+from autodiff.course.result import WRONG
 
 # 10.a: four faulty rules in the open, one of each kind.
 
@@ -44,6 +48,10 @@ _FAULTS_A = (
           "{letter} is {rule}. At {at} gradcheck says: {verdict}. The rule takes an absolute value. On one side of 0 "
           "that changes nothing, and your input lies on that side.",
           "the sign of your numbers, and the sign of the true slope there."),
+    Fault("too-near-0", "so near to 0 that nothing can be seen",
+          "{letter} is {rule}. At {at} gradcheck says: {verdict}. The entries on the side where the rule is wrong are "
+          "so near to 0 that the right slope and the wrong one are both nearly 0. gradcheck lets a gap of 1e-7 pass.",
+          "the slope at your input, from the rule and from the function. How far apart are they?"),
     Fault("no-tie", "no two entries tie for the result",
           "{letter} is {rule}. At {at} gradcheck accepts it ({verdict}). The rule asks `x == y`: which entries equal "
           "the result? While only one entry does, the answer is right.",
@@ -75,8 +83,17 @@ def _named(name, make):
 
 def _bend(share):
     """An op for bend with this rule, without a trace of how it was made."""
-    made = ad.custom_op(vjps=[share])(lambda x: x * x + np.abs(x))
+    made = ad.custom_op(vjps=[_quiet(share)])(_quiet(lambda x: x * x + np.abs(x)))
     return lambda x: made(x)
+
+
+def _quiet(function):
+    """Far out the op overflows; the warning would be about our line, not the learner's."""
+    def run(*values):
+        with np.errstate(all="ignore"):
+            return function(*values)
+
+    return run
 
 
 def _slope(x, at_zero=0.0):
@@ -168,6 +185,7 @@ _FAULTS_B = (
           "both sides. Every such value is valid. A formula that knows one value, and a central difference that takes "
           "the middle, refuse it.",
           "your test at 0. Does it accept every value from -1 to 1?"),
+    *VERDICTS, EARLY_RETURN,
     Fault("accepts-all", "the tests accept every op",
           "All faulty ops pass your tests, as they pass the random check of the page. Either nothing special is "
           "visited, or no gradient is compared, or the verdict gets lost: a function without `return` accepts "
@@ -208,8 +226,8 @@ def _shares(at_bounds=0.5, to_a=None, to_b=None, **undo):
     """The two partials of gate, broadcasting undone."""
     to_a = to_a or (lambda g, y, a, b: g * np.clip(b, 0, 1))
     to_b = to_b or (lambda g, y, a, b: g * a * _inside(b, at_bounds))
-    return [lambda g, y, a, b: _summed(to_a(g, y, a, b), np.shape(a), stretched=undo.get("stretched", np.sum)),
-            lambda g, y, a, b: _summed(to_b(g, y, a, b), np.shape(b), inserted=undo.get("inserted", np.sum))]
+    return [_quiet(lambda g, y, a, b: _summed(to_a(g, y, a, b), np.shape(a), stretched=undo.get("stretched", np.sum))),
+            _quiet(lambda g, y, a, b: _summed(to_b(g, y, a, b), np.shape(b), inserted=undo.get("inserted", np.sum)))]
 
 
 def _gate(forward=_gate_value, **rule):
@@ -250,11 +268,11 @@ def _gate_last():
 
 
 def _gate_divides():
-    def to_a(g, y, a, b):
-        with np.errstate(all="ignore"):
-            return g * y / a
+    return _gate(to_a=lambda g, y, a, b: g * y / a)
 
-    return _gate(to_a=to_a)
+
+def _gate_mean():
+    return _gate(to_a=lambda g, y, a, b: np.mean(g) * np.ones(g.shape) * np.clip(b, 0, 1))
 
 
 _RIGHT_C = {
@@ -304,14 +322,25 @@ _FAULTS_C = (
           "gives a slope that lies outside what both sides have.",
           "do your tests have entries of b that are exactly 0 and 1, where a is not 0?",
           (_named("gate_11", lambda rng: _gate(at_bounds=rng.choice([-1.0, 2.0]))),)),
+    Fault("summed-away", "a sum hides the rule",
+          "In the share of a, the rule of `{name}` uses the mean of the gradient that arrives. Behind a sum, or with "
+          "ones as cotangent, the same number arrives at each entry, and it is the mean too.",
+          "what stands between the op and the result in your tests. Is there a test in which different numbers arrive "
+          "at its entries, as when `ad.gradcheck` gets the op as it is?",
+          (_named("gate_12", lambda rng: _gate_mean()),)),
     Fault("one-choice", "a valid choice at the kinks is refused",
           "`{name}` is right. At b = 0 and b = 1 the slope of clip is 0 on one side and 1 on the other. Every value "
           "between them is valid: candle takes 1/2, PyTorch 1, HIPS autograd 0.",
           "your test at the bounds. Does it ask for one value, or for one in the interval?"),
+    Fault("input-form", "the two inputs are one tuple",
+          "gate has two inputs and must get both. `ad.gradcheck(f, ...)` takes them as *one* tuple. A list of numbers "
+          "is one input, and what follows the tuple is an option.",
+          "the second argument of `ad.gradcheck` in the line shown, and how many inputs the function before it takes."),
+    *VERDICTS, EARLY_RETURN,
     Fault("accepts-all", "the tests accept every op",
-          "All faulty ops pass your tests, as they pass gradcheck at two random matrices. Either nothing special is "
-          "tried, or no gradient is compared, or no b lies between 0 and 1 (elsewhere clip is flat), or the verdict "
-          "gets lost: a function without `return` accepts everything.",
+          "All faulty ops pass your tests, as they pass gradcheck behind a sum, at two random matrices. Either nothing "
+          "special is tried, or no gradient is compared, or no b lies between 0 and 1 (elsewhere clip is flat), or the "
+          "verdict gets lost: a function without `return` accepts everything.",
           "the last line of your function, and then the calls of `op`."),
     Fault("refuses-all", "the tests refuse every op, also the right ones",
           "`{name}` is right, and your tests refuse it. So they cannot tell a right op from a faulty one.",
@@ -319,7 +348,56 @@ _FAULTS_C = (
           "kink\" is a pass too; one that says \"nothing was checked\" is none."),
 )
 
-TASKS = (
+_bend_watch, _gate_watch = Watch(), Watch()
+
+
+def _handed_bend(plan, rng):
+    op = plan(rng)
+
+    def bend(x):
+        return op(x)
+
+    return bend
+
+
+def _handed_gate(plan, rng):
+    op = plan(rng)
+
+    def gate(a, b):
+        return op(a, b)
+
+    return gate
+
+
+def _judge_a(attempt):
+    result = _A.judge(attempt)
+    if result.fault != "one-sign":
+        return result
+    rules, answer = attempt.dealt[-1].written, {key.strip().upper(): value for key, value in attempt.answers[0].items()}
+    letter = next(row[0] for row in result.table.rows if rules[row[0]].clue == "one-sign")
+    if (as_array(answer[letter]) > 0).all():
+        return result
+    _, rule, at, said, _ = next(row for row in result.table.rows if row[0] == letter)
+    words = dict(letter=letter, rule=rule, at=at, verdict=said.partition(": ")[2])
+    return attempt.fault("too-near-0", (), result.table, **words)
+
+
+def _judge_b(attempt):
+    return _bend_watch.judge(_B, attempt)
+
+
+_ONE_INPUT = re.compile(r"gradcheck\(\) takes 2 positional|gate\(\) missing 1 required positional|"
+                        r"gate\(\) takes 2 positional arguments but 1")
+
+
+def _judge_c(attempt):
+    result = _gate_watch.judge(_C, attempt)
+    if result.status == WRONG and result.fault is None and _ONE_INPUT.search(" ".join(result.body)):
+        return attempt.fault("input-form", result.body, None)
+    return result
+
+
+_A, _B, _C = (
     evidence(
         "10.a", "one input for each rule", "inputs", deal=_deal_a,
         asks="four wrong rules. y: the output, g: the gradient that has arrived at y. Under each function: the "
@@ -343,7 +421,7 @@ TASKS = (
              "purpose."),
     tests(
         "10.b", "tests for an op of one input", "audit_bend", "op", right=_RIGHT_B, faults=_FAULTS_B,
-        fresh=lambda plan, rng: plan(rng), refusals={"bend_2": "one-choice"},
+        fresh=_bend_watch.handing(_handed_bend), refusals={"bend_2": "one-choice"},
         hints=(
             "Read what is promised: which numbers, which shapes, how many entries. Then test the ends of each promise, "
             "and the one point at which bend is special.",
@@ -359,10 +437,11 @@ TASKS = (
              "without a sum. They accept every valid choice at the kink."),
     tests(
         "10.c", "tests for an op of two inputs", "audit_gate", "op", right=_RIGHT_C, faults=_FAULTS_C,
-        fresh=lambda plan, rng: plan(rng), refusals=dict.fromkeys(("gate_1", "gate_2", "gate_4"), "one-choice"),
+        fresh=_gate_watch.handing(_handed_gate), refusals=dict.fromkeys(("gate_1", "gate_2", "gate_4"), "one-choice"),
         hints=(
             "In the random check the op gets two different Vars of one shape, once. In a network it gets one Var "
-            "twice, two nodes with a common past, inputs of different shapes, and it is called more than once.",
+            "twice, two nodes with a common past, inputs of different shapes, and it is called more than once. Beside "
+            "the uses there are the numbers: kinks, and zeros.",
             "Ways to stand in a graph:\n\n"
             "    op(a, b)     op(x, x)     op(u, v)      two ops\n\n"
             "      op            op           op          op1  op2\n"
@@ -381,3 +460,5 @@ TASKS = (
         good="Your tests use the op in every position it can have in a graph, with every kind of broadcast, and at its "
              "kinks and zeros."),
 )
+
+TASKS = (replace(_A, judge=_judge_a), replace(_B, judge=_judge_b), replace(_C, judge=_judge_c))
