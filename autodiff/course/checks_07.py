@@ -297,7 +297,8 @@ _FAULTS_A = (
           "Your store is right. But what you return is another array: `slot = or_insert(store, t)` and then `slot += "
           "...` changes nothing in the store.",
           "what you return: it should be `store[t]` itself.",
-          _played(lambda store, t: _or_insert(store, t).copy())),
+          _played(lambda store, t: _or_insert(store, t).copy(),
+                  lambda store, t: store[t] if t in store else _or_insert(store, t).copy())),
     Fault("name-keys", "the key is the name or the number of the tensor, not the tensor",
           "The key in your store is no Tensor. Two tensors may carry the same name, and who asks the store for x "
           "itself finds nothing. A Tensor can be a key as it is.",
