@@ -21,7 +21,7 @@ import time
 
 from deploy.course import build
 from deploy.grading import pools, report, sandbox
-from deploy.grading.gradebook import Course, MarkingError, clean, dump, failure, without_password
+from deploy.grading.gradebook import TEXT, Course, MarkingError, clean, dump, failure, without_password
 from deploy.grading.submissions import Assignment, SourceError, Unreadable, find, read, restored, worth_a_look
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -52,16 +52,21 @@ def main(arguments):
             kind = sandbox.choose(options.image, options.unsafe)
             say(f"Sandbox: {kind}." if kind != sandbox.UNSAFE else "There is NO sandbox: --unsafe was given.")
         return Run(options, limits).grade()
-    except (sandbox.NoSandbox, sandbox.WrongCourse, SourceError, MarkingError, pools.Left) as problem:
-        print(problem, file=sys.stderr)
+    except (sandbox.NoSandbox, sandbox.WrongCourse, SourceError, MarkingError, pools.Left, OSError) as problem:
+        say(str(problem), sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nStopped. What is graded is kept; the same command does the rest.", file=sys.stderr)
         return 130
 
 
-def say(text):
-    print(text, flush=True)
+def say(text, file=None):
+    print(printable(text), file=file or sys.stdout, flush=True)
+
+
+def printable(text):
+    """A file's name may hold anything, commands for a terminal too."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 class Run:
@@ -110,7 +115,7 @@ class Run:
         say(f"{bar.skipped} were graded before, {bar.done - bar.skipped - len(self.left)} now, in {took:.0f} s; "
             f"gradebook: {without_password(self.course.db_url)}")
         for line in self.left:
-            print("not graded  " + line, file=sys.stderr)
+            say("not graded  " + line, sys.stderr)
         say(f"For students: {self.folder / 'feedback'}\nFor the teacher: {page}")
         return 1 if self.left else 0
 
@@ -171,9 +176,9 @@ class Run:
     def take(self, job, result, bar):
         one, notebook, entry = self.waiting.pop(tuple(job["name"]))
         if isinstance(result, sandbox.NoSandbox | sandbox.WrongCourse):
-            raise result
-        if isinstance(result, BaseException):
-            self.leave(one, f"{type(result).__name__}: {result}", bar)
+            self.leave(one, result, bar)
+        elif isinstance(result, BaseException):
+            self.leave(one, f"{type(result).__name__}: {result}", bar, alone=True)
         else:
             self.mark(one, notebook, {**entry, "result": result}, bar)
 
@@ -181,28 +186,29 @@ class Run:
         """Keep the result, put it through nbgrader's steps, and note that this is done."""
         entry.pop("marked", None)
         entry["verdicts"] = verdicts(self.assignments[one.assignment], entry)
-        dump(self.file(one), entry)
         graded = {}
         for name, (task, _, _) in self.assignments[one.assignment].graded.items():
             found = entry["verdicts"][task]
             graded[name] = [] if found["status"] == "passed" else [failure(found["text"])]
         shown = (entry["result"] or {}).get("outputs", {})
         try:
+            dump(self.file(one), entry)
             outputs = {name: clean(outputs) for name, outputs in shown.items()}
             self.course.mark(one.id, one.assignment, notebook, {"outputs": outputs, "graded": graded}, one.timestamp)
-        except MarkingError as problem:
-            self.failures_in_a_row += 1
-            if self.failures_in_a_row >= 5:
-                raise
-            self.leave(one, str(problem), bar)
+            dump(self.file(one), {**entry, "marked": self.gradebook})
+        except (MarkingError, OSError) as problem:
+            self.leave(one, problem, bar)
             return
         self.failures_in_a_row = 0
-        dump(self.file(one), {**entry, "marked": self.gradebook})
         bar.step(f"{one.student}/{one.assignment}")
 
-    def leave(self, one, reason, bar):
-        self.left.append(f"{one.student}/{one.assignment}: {reason}")
+    def leave(self, one, problem, bar, alone=False):
+        """Note that a submission is left ungraded, and end the run when this machine leaves one after another."""
+        self.left.append(f"{one.student}/{one.assignment}: {problem}")
         bar.step(f"{one.student}/{one.assignment}")
+        self.failures_in_a_row += not alone
+        if self.failures_in_a_row >= 5:
+            raise problem
 
 
 def course_digest():
@@ -223,7 +229,7 @@ def verdicts(assignment, entry):
         if isinstance(said, dict) and said.get("status") in STATUSES and isinstance(said.get("text"), str):
             fault = said.get("fault")
             known = isinstance(fault, str) and task in api.tasks() and api.tasks()[task].knows(fault)
-            found[task] = {"status": said["status"], "fault": fault if known else None, "text": said["text"],
+            found[task] = {"status": said["status"], "fault": fault if known else None, "text": said["text"][:TEXT],
                            "hidden": bool(said.get("hidden")), "tampered": bool(said.get("tampered"))}
         else:
             found[task] = {"status": "failed", "fault": None, "text": f"{task}  {why(entry)}", "hidden": False,
@@ -266,7 +272,7 @@ class Progress:
         left = f", about {(self.count - self.done) / rate:.0f} s left" if fresh and self.done < self.count else ""
         if self.live:
             filled = 30 * self.done // self.count
-            name = "".join(c if c.isprintable() else "?" for c in name)[-40:]
+            name = printable(name).replace("\n", "?")[-40:]
             bar = f"[{'#' * filled}{'.' * (30 - filled)}] {self.done}/{self.count}{left}  {name}"
             sys.stderr.write("\r" + bar[:110].ljust(110))
             sys.stderr.flush()

@@ -18,9 +18,10 @@ carries a secret that was drawn after the notebook was handed in. So nobody has 
 
 What remains possible, for answers in code only and with intent: to write into the memory of this process (arrays beyond
 their bounds, a foreign function library) and forge everything; to return an object whose own methods change the check,
-and change it back before the next comparison; to call the right answers of the course itself, which every learner has
-on disk. What looks like one of these is listed for the teacher (`submissions.py`). None of it leads out of the sandbox,
-to other submissions or to the gradebook.
+and change it back before the next comparison; to look up the stack from where Python asks nobody (a signal handler that
+is set during a call, a function of C that is an answer); to call the right answers of the course itself, which every
+learner has on disk. What looks like one of these is listed for the teacher (`submissions.py`). None of it leads out of
+the sandbox, to other submissions or to the gradebook.
 """
 
 import contextlib
@@ -28,7 +29,9 @@ import ctypes
 import functools
 import hashlib
 import io
+import itertools
 import json
+import operator
 import os
 import pathlib
 import random
@@ -43,7 +46,7 @@ import traceback
 import types
 
 PASSED, WRONG = "passed", "not right"
-MOST = 32 * 2**20  # bytes from one child
+MOST = 8 * 2**20  # bytes from one child
 TEXT = 6000  # characters of one diagnosis
 PUBLIC_SEED = 1  # of the check whose diagnosis is shown
 SCAN = 0.1  # seconds between two looks at the memory in use
@@ -196,10 +199,11 @@ def _child(work, limits, write):
         os.closerange(3, write)
         os.closerange(write + 1, most if 0 < most < 2**16 else 2**16)
         _give_up_rights(limits)
-        put = os.write
+        # An encoder of its own: nothing that the notebook can change has a part in what is told.
+        put, text_of = os.write, json.JSONEncoder().encode
 
         def tell(nonce=b"", **fields):
-            data = nonce + json.dumps(fields).encode() + b"\n"
+            data = nonce + text_of(fields).encode() + b"\n"
             while data:
                 data = data[put(write, data):]
 
@@ -261,15 +265,15 @@ def _end_all(child, alone):
 def _memory_in_use():
     """Bytes that the children hold themselves, without what they have of this process since the fork."""
     def own(name):
-        resident, shared = pathlib.Path("/proc", name, "statm").read_text().split()[1:3]
-        return int(resident) - int(shared)
+        lines = pathlib.Path("/proc", name, "status").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "RssShmem")))
 
     total, base = 0, own("1")
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             with contextlib.suppress(OSError, ValueError, IndexError):
                 total += max(0, own(name) - base)
-    return total * resource.getpagesize()
+    return total * 1024
 
 
 # Running cells
@@ -423,15 +427,19 @@ def show(shell, cells, limits, tell):
 
 def judge(shell, cells, limits, seeds, tell):
     """Run the cells; tell a verdict, or plain data, for each task at its graded cell."""
+    import gc
+
     from autodiff.course import api
     from autodiff.course import judge as judging
 
-    check = api.check
+    check, collect = api.check, gc.enable
     denied = set()
     watch(denied, judging._Tracer)
-    put_back, first_change = guard(judging)
+    look, put_back = guard(judging, [task for cell in cells for task, _ in cell.get("tasks", ())])
     undone = {}
     sys.stdout, sys.stderr = Pen(), Pen()
+    # Nothing is shown, so nothing is drawn.
+    shell.display_formatter.format = lambda *_, **__: ({}, {})
     try:
         for cell in cells:
             tell(what="begin", id=cell["id"])
@@ -439,24 +447,28 @@ def judge(shell, cells, limits, seeds, tell):
                 run_cell(shell, cell["source"], limits)
                 continue
             for task, expressions in cell["tasks"]:
-                undone.update(dict.fromkeys(put_back()))
                 try:
                     answers = eval(f"[{', '.join(expressions)}]", shell.user_ns)
                 except Exception as error:
                     tell(what="verdict", **verdict(task, WRONG, NO_ANSWER.format(_line(error))))
                     continue
+                # After the last line of the notebook that could run unasked, such as a `__getitem__` of its names.
+                undone.update(dict.fromkeys(put_back()))
                 try:
                     data = [encode(answer) for answer in answers]
                 except NotPlain:
+                    kept = []
                     try:
-                        found = ask(check, task, answers, seeds[task], first_change)
+                        found = ask(check, task, answers, seeds[task], look, kept)
                     except Tampered as error:
                         put_back()
                         said = RUNNING if str(error) == THREAD else CHANGED.format(error)
                         found = verdict(task, WRONG, said, tampered=True)
                     tell(what="verdict", **found)
+                    kept.clear()
                 else:
                     tell(what="data", task=task, answers=data)
+                collect()
         tell(what="end", undone=list(undone)[:20], denied=sorted(denied)[:20])
     except Exception:
         tell(what="broke", text=traceback.format_exc()[-TEXT:])
@@ -472,17 +484,22 @@ def judge_data(lines, seeds, tell):
     tell(what="end", undone=[], denied=[])
 
 
-def ask(check, task, answers, seeds, first_change=lambda: None):
-    """The verdict of the check with a public seed, whose diagnosis may be shown, and then with every secret one."""
+def ask(check, task, answers, seeds, look=lambda before: None, kept=None):
+    """The verdict of the check with a public seed, whose diagnosis may be shown, and then with every secret one.
+
+    What the check returned is put into `kept`: when an object of the notebook is let go, that may run code of it.
+    """
+    kept = [] if kept is None else kept
 
     def again(seed):
-        look()
+        compare()
         result = check(task, *answers, seed=seed)
-        look()
+        kept.append((result, result.table))
+        compare()
         return result
 
-    def look():
-        changed = first_change()
+    def compare():
+        changed = look(())
         if changed:
             raise Tampered(changed)
 
@@ -512,47 +529,53 @@ def watch(denied, tracer):
 
     events = {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
               "sys.addaudithook", "gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__", "compile",
-              "object.__getattr__", "object.__setattr__", "sys.monitoring.register_callback"}
+              "object.__getattr__", "object.__setattr__", "sys.monitoring.register_callback", "marshal.loads",
+              "marshal.load"}
     attributes = {"object.__getattr__": {"tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_back"},
                   "object.__setattr__": {"__code__", "__defaults__", "__kwdefaults__"}}
     library = os.path.dirname(os.__file__) + os.sep
     packages = os.path.join(library, "site-packages") + os.sep
     ours = (os.path.dirname(autodiff.__file__) + os.sep, __file__)
-    # These look at frames in the course of their work, and hand none out.
+    # These look at frames themselves in the course of their work, and hand none out.
     harmless = tuple(library + name for name in (
         "collections", "typing.py", "enum.py", "dataclasses.py", "warnings.py", "abc.py")) + tuple(
         os.path.join(os.path.dirname(path), name) for name in ("numpy", "matplotlib", "traitlets", "ipywidgets", "comm")
         for path in [os.path.dirname(sys.modules["numpy"].__file__)])  # fmt: skip
     everything = (library, packages, os.path.dirname(os.path.dirname(sys.modules["numpy"].__file__)) + os.sep)
     gettrace, getframe, ident, busy, get = sys.gettrace, sys._getframe, threading.get_ident, set(), attributes.get
-    add, discard, note, fails = busy.add, busy.discard, denied.add, RuntimeError
+    add, discard, note, fails, reads = busy.add, busy.discard, denied.add, RuntimeError, ("compile", "marshal.loads")
+    kind, name_of, text = type, getattr, str
+    # Who has the tracer of a check that runs could let it install another one, or pass for one that has stopped.
+    sys.gettrace = lambda: None
 
     def hook(event, arguments):
         if event not in events and not event.startswith("ctypes."):
             return
-        if event == "compile" and (arguments[1] is None or not str(arguments[1]).startswith((library, *ours))):
+        if event == "compile" and (arguments[1] is None or not text(arguments[1]).startswith((library, *ours))):
             return  # a file name of its own choice would pass for a library below
         names = get(event)
         if names is not None and arguments[1] not in names:
             return
         if event == "sys.settrace":
-            trace = getattr(gettrace(), "__self__", None)
-            if type(trace) is tracer and (trace.late or trace.lines > trace.limit):
+            trace = name_of(gettrace(), "__self__", None)
+            if kind(trace) is tracer and (trace.late or trace.lines > trace.limit):
                 return  # Python itself takes a tracer away that has stopped an answer
         me = ident()
         if me in busy:
             return
         add(me)
         try:
-            frame = getframe(1)
+            what = event if names is None else arguments[1]
+            frame = first = getframe(1)
             while frame is not None:
                 file, function = frame.f_code.co_filename, frame.f_code.co_name
-                if file.startswith(ours) or file.startswith(harmless):
+                if file.startswith(ours):
                     return
-                if event == "compile" and file.startswith("<frozen") and function == "_find_and_load":
+                if frame is first and file.startswith(harmless) and what.rpartition(".")[2] in frame.f_code.co_names:
+                    return  # by its name there, and not because it was told to call it
+                if event in reads and file.startswith("<frozen") and function == "_find_and_load":
                     return  # an import
                 if not file.startswith(everything) and not file.startswith("<frozen"):
-                    what = arguments[1] if names is not None else event
                     if event != "compile":
                         note(what)  # Python compiles a line too, to show it below an error
                     raise fails(_NOT_HERE.format(what))
@@ -563,9 +586,12 @@ def watch(denied, tracer):
     sys.addaudithook(hook)
 
 
-def guard(judging):
-    """Two functions for all that decides a verdict: one puts it back and names what differed, one names the first."""
+def guard(judging, tasks):
+    """Two functions for all that decides a verdict on `tasks`: ``look(None)`` tells what is changed now, and
+    ``look(before)`` the first thing that was changed or put back since; ``put_back()`` restores all and names it."""
+    import _signal
     import builtins
+    import gc
 
     from autodiff.course import api
 
@@ -579,10 +605,17 @@ def guard(judging):
     # Each: what it is called, a live view of its names, the names as they are now, all of them, how to set and to take
     # one away, and the names that must not be added (None: any).
     spaces = []
+    # What stands under no name, each: what it is called, how to read it, of what, its value now, and how to set it.
+    reads = []
 
     def keep(what, live, put, names=None, take=None, barred=frozenset()):
-        names = list(live.items()) if names is None else names
-        spaces.append((what, live, live.get, names, frozenset(live), len(live), put, take, barred))
+        names = [(n, v) for n, v in (live.items() if names is None else names) if (what, n) not in _CHANGING]
+        keys, values = tuple(n for n, _ in names), tuple(v for _, v in names)
+        known = frozenset(live) | (_FILLED if take else set())
+        spaces.append((what, live, live.get, keys, values, known, len(live), put, take, barred))
+
+    def keep_read(what, read, thing, put):
+        reads.append((what, read, thing, read(thing), put))
 
     for name, module in sorted({**course, **near}.items()):
         live = vars(module)
@@ -590,103 +623,91 @@ def guard(judging):
         names = [(n, v) for n, v in live.items() if name in course or callable(v) or type(v) is float]
         barred = shadows if name != "builtins" else frozenset()
         keep(name, live, live.__setitem__, names, live.__delitem__, barred)
+        keep_read(f"the class of {name}", type, module, functools.partial(setattr, module, "__class__"))
         for attribute, value in list(live.items()):
             if isinstance(value, type) and value.__module__ == name and not value.__flags__ & _IMMUTABLE:
                 keep(f"{name}.{attribute}", vars(value), functools.partial(type.__setattr__, value), None,
                      functools.partial(type.__delattr__, value), None)  # fmt: skip
+                keep_read(f"{name}.{attribute}.__bases__", _BASES, value, functools.partial(_SET_BASES, value))
             elif name in course and type(value) is dict and not attribute.startswith("__"):
                 keep(f"{name}.{attribute}", value, value.__setitem__)
+    keep("sys.modules", sys.modules, sys.modules.__setitem__, list({**course, **near}.items()))
     keep("inside.py", globals(), globals().__setitem__)
-    tasks = api.tasks()
-    keep("autodiff.course.api.tasks()", tasks, tasks.__setitem__)
-    for task in tasks.values():
+    every = api.tasks()
+    keep("autodiff.course.api.tasks()", every, every.__setitem__)
+    for task in (every[name] for name in tasks):
         for thing in (task, *task.faults):  # frozen, which `object.__setattr__` overrules
             keep(f"the task {task.id}", vars(thing), vars(thing).__setitem__)
-    own = [f for module in course.values() for f in vars(module).values() if isinstance(f, types.FunctionType)]
+            for name, read in (("__class__", type), ("__dict__", vars(type(thing))["__dict__"].__get__)):
+                keep_read(f"the task {task.id}", read, thing, functools.partial(object.__setattr__, thing, name))
+    home = os.path.dirname(sys.modules["autodiff"].__file__) + os.sep
+    for one in gc.get_objects():
+        if type(one) is types.FunctionType and one.__code__.co_filename.startswith(home):
+            if one.__kwdefaults__:
+                keep(f"the defaults of {one.__qualname__}", one.__kwdefaults__, one.__kwdefaults__.__setitem__)
+            for cell in one.__closure__ or ():
+                if _full(cell):
+                    keep_read(one.__qualname__, _CELL, cell, functools.partial(_SET_CELL, cell))
+    for number in _signal.valid_signals():
+        if _signal.getsignal(number) is not None:
+            keep_read(f"signal {number}", _signal.getsignal, number, functools.partial(_signal.signal, number))
+    gc.callbacks.clear()
+    keep_read("gc.callbacks", len, gc.callbacks, lambda _: gc.callbacks.clear())
     lists = [(f"{name}.{a}", v, tuple(v)) for name, module in course.items() for a, v in vars(module).items()
              if type(v) is list]  # fmt: skip
-    cells = [(f.__qualname__, cell, cell.cell_contents) for f in own for cell in f.__closure__ or () if _full(cell)]
-    known = {(what, name) for what, live, *_ in spaces for name in live if name in shadows}
-    frames = sys._current_frames
-    missing, changing, filled, size, both, same = object(), _CHANGING, _FILLED, len, zip, frozenset.__contains__
 
-    # In the next three only operators and local names: the built-ins may not be what they were.
-    def changes():
-        found = []
-        for what, live, get, names, all_names, count, _, take, barred in spaces:
-            for name, value in names:
-                now = get(name, missing)
-                if now is not value and (what, name) not in changing:
-                    found += ((what + "." + name, now),)
-            if size(live) != count and take is not None:
-                for name in live:
-                    if not same(all_names, name) and name not in filled and (barred is None or same(barred, name)):
-                        if (what, name) not in known:
-                            found += ((what + "." + name, live[name]),)
-        for what, live, values in lists:
-            if size(live) < size(values):
-                found += ((what, missing),)
-            for now, value in both(live, values):
-                if now is not value:
-                    found += ((what, now),)
-        if size(frames()) > 1:
-            found += ((THREAD, missing),)
-        for what, cell, value in cells:
-            now = cell.cell_contents
-            if now is not value:
-                found += ((what, now),)
-        return found
+    # The budget of lines of an answer leaves out the course's own files.
+    _looks.__code__ = _looks.__code__.replace(co_filename=judging.__file__)
+    # What a generator knows can be reached from nowhere else; the variables of a function can, by `__closure__`.
+    looks = _looks(spaces, reads, lists, sys._current_frames, gc.isenabled)
+    next(looks)
+    look = looks.send
+    index = next(n for n, space in enumerate(spaces) if space[0] == judging.__name__)
+    judging._apart = _guarded(judging._apart, look)
+    judging._apart.__code__ = judging._apart.__code__.replace(co_filename=judging.__file__)
+    what, live, get, keys, _, *rest = spaces[index]
+    spaces[index] = (what, live, get, keys, tuple(map(get, keys)), *rest)
+    for cell in judging._apart.__closure__:
+        keep_read("judge._apart", _CELL, cell, functools.partial(_SET_CELL, cell))
 
-    def first_change(before=()):
-        after = changes()
-        for (one, was), (other, now) in both(before, after):
-            if one != other or was is not now:
-                return other
-        if size(after) > size(before):
-            return after[-1][0]
-        return before[-1][0] if size(before) > size(after) else None
-
-    judging._apart = _guarded(judging._apart, changes, first_change)
-    for index, space in enumerate(spaces):
-        if space[0] == "autodiff.course.judge":  # which has the guarded one from now on
-            spaces[index] = (*space[:3], list(vars(judging).items()), *space[4:])
-    for function in (changes, first_change, judging._apart):
-        # The budget of lines of an answer leaves out the course's own files.
-        function.__code__ = function.__code__.replace(co_filename=judging.__file__)
+    stop_collecting = gc.disable
 
     def put_back():
+        stop_collecting()  # and so no object of the notebook is let go, which may run code, in the middle of a check
         found = []
         while True:
             before = len(found)
-            for what, live, get, names, all_names, count, put, take, barred in spaces:
-                for name, value in names:
-                    if get(name, missing) is not value and (what, name) not in changing:
+            for what, live, get, keys, values, known, count, put, take, barred in spaces:
+                for name, value in zip(keys, values):
+                    if get(name, spaces) is not value:
                         put(name, value)
-                        found.append(what + "." + name)
+                        found.append(f"{what}.{name}")
                 if len(live) != count and take is not None:
-                    for name in [n for n in live if n not in all_names and n not in filled]:
-                        if (barred is None or name in barred) and (what, name) not in known:
+                    for name in [n for n in live if n not in known]:
+                        if barred is None or name in barred:
                             take(name)
-                            found.append(what + "." + name)
+                            found.append(f"{what}.{name}")
+            for what, read, thing, value, put in reads:
+                if read(thing) is not value:
+                    put(value)
+                    found.append(what)
             for what, live, values in lists:
                 if tuple(live[:len(values)]) != values:
                     live[:] = values
                     found.append(what)
-            for what, cell, value in cells:
-                if cell.cell_contents is not value:
-                    cell.cell_contents = value
-                    found.append(what)
             # A second time, since what was put back may have been in use here.
             if len(found) == before or before > 1000:
-                return found
+                return [what[:100] for what in found]
 
-    return put_back, first_change
+    return look, put_back
 
 
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _CHANGING = {("autodiff.course.graphs.Budget", "active")}  # changes while it is used
 # A class has these when they were asked for.
 _FILLED = {"__slotnames__", "__annotations__", "__doc__", "__annotations_cache__", "_abc_impl"}
+_BASES, _SET_BASES = type.__dict__["__bases__"].__get__, type.__dict__["__bases__"].__set__
+_CELL, _SET_CELL = (getattr(types.CellType.__dict__["cell_contents"], how) for how in ("__get__", "__set__"))
 
 
 def _full(cell):
@@ -696,20 +717,69 @@ def _full(cell):
         return False
 
 
-def _guarded(real, changes, first_change):
-    """`judge._apart`, with a look at the guard before the check goes on with what an answer returned.
+def _looks(spaces, reads, lists, frames, collects):
+    """The generator behind ``look``; see `guard`. `spaces` and `reads` may still be filled before it is asked."""
+    # Only operators and these from here on: the built-ins may not be what they were.
+    missing, size, both, every, same, each, endless = object(), len, zip, all, operator.is_, map, itertools.repeat
+    kind, answer = type, None
+    while True:
+        before = yield answer
+        after = []
+        for what, live, get, keys, values, known, count, _, take, barred in spaces:
+            if not every(each(same, each(get, keys, endless(missing)), values)):
+                for name, value in both(keys, values):
+                    now = get(name, missing)
+                    if now is not value:
+                        after += ((what + "." + name, now),)
+            if size(live) != count and take is not None:
+                for name in live:
+                    # No name of a module is an object with a comparison of its own.
+                    if kind(name) is not str or name not in known and (barred is None or name in barred):
+                        after += ((what + "." + name, live[name]),)
+        for what, read, thing, value, _ in reads:
+            now = read(thing)
+            if now is not value:
+                after += ((what, now),)
+        for what, live, values in lists:
+            if size(live) < size(values):
+                after += ((what, missing),)
+            for now, value in both(live, values):
+                if now is not value:
+                    after += ((what, now),)
+        if size(frames()) > 1:
+            after += ((THREAD, missing),)
+        if collects():
+            after += (("gc.enable", missing),)
+        if before is None:
+            answer = after
+            continue
+        answer = None
+        for (one, was), (other, now) in both(before, after):
+            if one != other or was is not now:
+                answer = other
+                break
+        else:
+            if size(after) != size(before):
+                answer = after[-1][0] if size(after) > size(before) else before[-1][0]
+
+
+def _guarded(real, look):
+    """`judge._apart`, with a look at the guard before the check goes on with what an answer returned or raised.
 
     The check itself may have changed something for the time of the call, so before and after are compared.
     """
     fails = Tampered
 
     def _apart(function, args):
-        before = changes()
-        for value in real(function, args):
-            changed = first_change(before)
+        # By their own names, which a call cannot exchange.
+        compare, error, before = look, fails, look(None)
+        try:
+            value = next(real(function, args))
+        finally:
+            changed = compare(before)
             if changed:
-                raise fails(changed)
-            yield value
+                raise error(changed)
+        yield value
 
     return _apart
 
@@ -725,7 +795,10 @@ _CONSTANTS = {"None": None, "...": ..., "NotImplemented": NotImplemented, "True"
 
 
 def encode(value, depth=0, room=None):
-    """JSON for plain data of exactly Python's and NumPy's own types; NotPlain for anything else."""
+    """JSON for plain data of exactly Python's and NumPy's own types; NotPlain for anything else.
+
+    Types are compared by `is` alone: a class of the notebook may have an `==`, a `__class__` and so on of its own.
+    """
     import numpy as np
 
     room = room if room is not None else [20_000]
@@ -746,13 +819,14 @@ def encode(value, depth=0, room=None):
         return ["complex", value.real.hex(), value.imag.hex()]
     if kind is str:
         return ["str", value]
-    if kind in (list, tuple, set, frozenset):
+    if any(kind is one for one in (list, tuple, set, frozenset)):
         return [kind.__name__, [encode(v, depth + 1, room) for v in value]]
     if kind is dict:
         return ["dict", [[encode(k, depth + 1, room), encode(v, depth + 1, room)] for k, v in value.items()]]
-    if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biuf" and value.size <= 100_000:
-        shape = list(value.shape) if kind is np.ndarray else None
-        return ["array", value.dtype.str, shape, np.asarray(value).tobytes().hex()]
+    array = kind is np.ndarray
+    if array or any(kind is np.dtype(code).type for code in "?bhilqBHILQefdg"):
+        if value.dtype.kind in "biuf" and value.size <= 100_000:
+            return ["array", value.dtype.str, list(value.shape) if array else None, np.asarray(value).tobytes().hex()]
     raise NotPlain
 
 

@@ -11,6 +11,7 @@ from autodiff.course import api
 from autodiff.course.chart import chart
 
 MOST = 5
+LONGEST = 2000  # characters of a reason, and of what is worth a look
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 table{border-collapse:collapse;margin:1rem 0}
@@ -62,16 +63,16 @@ def _row(one, entry, mark):
     result = entry["result"] or {}
     look = list(entry["look"])
     if result.get("undone"):
-        look.append("changed and put back: " + ", ".join(result["undone"]))
+        look.append("changed and put back: " + ", ".join(map(str, result["undone"])))
     if result.get("denied"):
-        look.append("refused: " + ", ".join(result["denied"]))
+        look.append("refused: " + ", ".join(map(str, result["denied"])))
     if result.get("forged"):
         look.append(f"{result['forged']} forged lines were ignored")
     if any(v["tampered"] for v in found):
         look.append("an answer changed the check while it was called, or a thread could")
     return (one.student, one.id, one.assignment, mark.get("score"), mark.get("max_score"),
             "yes" if mark.get("manual") else "no", sum(v["status"] == "passed" for v in found), len(found),
-            "; ".join(reasons), "; ".join(look))  # fmt: skip
+            "; ".join(reasons)[:LONGEST], "; ".join(map(str, look))[:LONGEST])  # fmt: skip
 
 
 def _csv(path, header, rows):

@@ -122,6 +122,22 @@ ALLOCATE = "import numpy as np\nmine = [bytearray(100 * 2**30)]\nmine.append(np.
 # Each within the limit of one process, all together far above it.
 HOGS = ("import os, time\nfor _ in range(30):\n    if os.fork() == 0:\n        held = bytearray(b'x') * (150 * 2**20)\n"
         "        time.sleep(1000)\ntime.sleep(1000)")  # fmt: skip
+# The same in memory that processes could share.
+SHARES = ("import mmap, os, time\nfor _ in range(30):\n    if os.fork() == 0:\n"
+          "        held = mmap.mmap(-1, 150 * 2**20)\n        held.write(b'x' * (150 * 2**20))\n"
+          "        time.sleep(1000)\ntime.sleep(1000)")  # fmt: skip
+# Only the first of the two runs is quick.
+TIME_BOMB = ("import os, time\nif os.path.exists('seen'):\n    time.sleep(1000)\nopen('seen', 'w').close()")
+# Lines in the form in which outputs are told, far more than may be shown.
+FLOODS_SHOWN = """\
+import json, os
+line = json.dumps({"what": "cell", "id": "added-1", "outputs": [
+    {"output_type": "stream", "name": "stdout", "text": "x" * 10**6}] * 3})
+for number in range(3, 256):
+    try:
+        os.write(number, line.encode() + b"\\n")
+    except OSError:
+        pass"""
 PRINTS = "for _ in range(10_000):\n    print('x' * 100_000)"
 FLOODS = ("import os\ntry:\n    for number in range(3, 256):\n        try:\n            for _ in range(1000):\n"
           "                os.write(number, b'x' * 10**6 + b'\\n')\n        except OSError:\n            pass\n"
@@ -136,17 +152,20 @@ EXITS = "import sys\nsys.exit(0)"
 CRASHES = "import ctypes\nctypes.string_at(0)"
 ABORTS = "import os\nos.abort()"
 PRINTS_MARKS = """\
-import json, os
+import atexit, json, os
 lines = [{"kind": "judge", "line": {"what": "verdict", "task": t, "status": "passed", "text": "", "fault": None}}
          for t in ("02.a", "02.b", "02.c")]
 lines += [line["line"] for line in lines] + [{"kind": "done"}, {"what": "end", "undone": [], "denied": []}]
 text = "".join(json.dumps(line) + "\\n" for line in lines)
 print(text, "02.a  passed\\n02.b  passed\\n02.c  passed", 20.0)
-for number in range(256):
-    try:
-        os.write(number, text.encode())
-    except OSError:
-        pass"""
+def write():
+    for number in range(256):
+        try:
+            os.write(number, text.encode())
+        except OSError:
+            pass
+write()
+atexit.register(write)"""
 PATCHES = """\
 import builtins, math, random, sys
 import autodiff.course as course
@@ -173,6 +192,89 @@ try:
     api.check.__code__ = check.__code__
 except Exception:
     pass"""
+# What tells the verdict is changed, and not the check.
+PASSES = """\
+real = json.JSONEncoder()
+def encode(told):
+    return real.encode({**told, "status": "passed"} if "status" in told else told)
+def ask(check, task, *more, **others):
+    return {"task": task, "status": "passed", "text": "", "fault": None}
+def verdict(task, *more, **others):
+    return ask(None, task)
+inside = type(get_ipython())._tee.__globals__
+def mul_backward(node, g): return []
+"""
+ENCODES = "import json\n" + PASSES + "json._default_encoder.encode = json.JSONEncoder.encode = encode"
+# After the last cell and before the check, when the answer is looked up and looked at.
+NAMES = "import json\n" + PASSES + """\
+class Names(dict):
+    def __getitem__(self, name):
+        if name == "mul_backward":
+            inside.update(ask=ask, verdict=verdict)
+        return dict.__getitem__(self, name)
+get_ipython().user_ns = Names(get_ipython().user_ns, mul_backward=mul_backward)"""
+CLASSES = "import json\n" + PASSES + """\
+class Meta(type):
+    def __eq__(self, other):
+        inside.update(ask=ask, verdict=verdict)
+        return False
+    __hash__ = type.__hash__
+class Answer(metaclass=Meta):
+    def __call__(self, node, g): return []
+    @property
+    def __class__(self):
+        return inside.update(ask=ask, verdict=verdict) or Answer
+    def __del__(self):
+        inside.update(ask=ask, verdict=verdict)
+mul_backward = Answer()"""
+# At any moment of the check, without a thread.
+CALLS_BACK = "import json, gc\n" + PASSES + """\
+gc.callbacks.append(lambda phase, info: inside.update(verdict=verdict))
+gc.set_threshold(1)"""
+RINGS = "import json, signal\n" + PASSES + """\
+signal.signal(signal.SIGVTALRM, lambda number, frame: inside.update(verdict=verdict))
+signal.setitimer(signal.ITIMER_VIRTUAL, 0.01, 0.01)"""
+# What decides, changed where no name shows it. The exercise's own cells then miss what they import.
+DEEP = """\
+import sys, types
+import autodiff.course.api as api, autodiff.course.judge as judge, autodiff.course.checks_02 as checks
+class Module(types.ModuleType):
+    close = property(lambda self: lambda *a: True)
+    check = property(lambda self: lambda *a, **k: True)
+for module in (api, judge, checks):
+    module.__class__ = Module
+sys.modules["autodiff.course.checks_02"] = Module("autodiff.course.checks_02")
+for task in api.tasks().values():
+    object.__setattr__(task, "__dict__", {**vars(task), "judge": lambda attempt: attempt.passed()})
+for cell in judge._apart.__closure__:
+    for inner in getattr(cell.cell_contents, "__closure__", None) or ():
+        if isinstance(inner.cell_contents, list):
+            inner.cell_contents.clear()
+    cell.cell_contents = lambda *a: None"""
+# Frames by way of somebody who may look at them, and the tracer of the check itself.
+TRACES = """\
+def mul_backward(node, g):
+    import sys
+    import numpy as np
+    def trace(frame, event, arg):
+        while frame:
+            for name, value in list(frame.f_locals.items()):
+                if name == "tell":
+                    value(what="verdict", task="02.b", status="passed", text="", fault=None)
+            frame = frame.f_back
+    try:
+        sys.gettrace().__self__.outer = trace
+    except AttributeError:
+        pass
+    for get, number in ((sys._getframe, 2), (sys.settrace, trace)):
+        try:
+            trace(np.vectorize(get, otypes=[object])(number).item(), None, None)
+        except RuntimeError:
+            pass
+    return []
+
+
+check("02.b", mul_backward)"""
 # The same while the check runs, from within an answer.
 PATCHES_LATE = """\
 def mul_backward(node, g):
@@ -233,7 +335,8 @@ def looks_for(paths):
     return f"""\
 import os
 found = []
-for path in {list(map(str, paths))!r}:
+paths = {list(map(str, paths))!r}
+for path in [*paths, *["/proc/1/root" + path for path in paths], "/proc/1/cwd", "/proc/1/fd", "/proc/1/environ"]:
     try:
         found += [n for n in os.listdir(path) if "written" not in n] if os.path.isdir(path) else [open(path).read()]
     except OSError:
@@ -330,7 +433,10 @@ def hostile(release, master, outside=(), port=9):
         looks="thread")
     add("100 GB", first(ALLOCATE), all_right)
     add("many hogs", first(HOGS), all_failed, "memory")
+    add("shared memory", first(SHARES), all_failed, "memory")
+    add("time bomb", first(TIME_BOMB), all_right)
     add("1 GB of output", first(PRINTS), all_right)
+    add("forges outputs", first(FLOODS_SHOWN), all_right)
     add("floods", first(FLOODS), all_failed, "sent too much")
     add("fills the disk", first(FILLS), all_right)
     add("kills its parent", first(KILLS), all_right)
@@ -348,6 +454,14 @@ def hostile(release, master, outside=(), port=9):
     add("patches the check", first(PATCHES, sources={}), none, looks="put back")
     add("patches it from an answer", filled(release, {"b-answer": PATCHES_LATE}), {**none, "02.b": (WRONG, None)},
         looks="changed the check while")  # fmt: skip
+    for kind, code in (("changes the encoder", ENCODES), ("exchanges its names", NAMES), ("odd classes", CLASSES),
+                       ("is called back", CALLS_BACK)):  # fmt: skip
+        add(kind, filled(release, {"b-answer": code}), {**none, "02.b": (WRONG, None)})
+    add("rings", filled(release, {"b-answer": RINGS}), {**all_failed, "02.a": (OPEN, None)}, "crashed")
+    add("patches where no name shows it", first(DEEP, sources={}), {**none, "02.a": (WRONG, None)}, looks="put back")
+    add("exchanges the tracer", filled(release, {"b-answer": TRACES}), {**none, "02.b": (WRONG, None)}, looks="refused")
+    add("goes on twice", answer("b-answer", "import os\ndef mul_backward(node, g):\n    os.fork()\n    return []"),
+        {**dict.fromkeys(tasks, ((PASSED, FAILED), None)), "02.b": ((WRONG, FAILED), None)})  # fmt: skip
     add("looks at frames", filled(release, {"b-answer": SPIES}), {**none, "02.b": (WRONG, None)}, looks="refused")
     add("equal to everything", first(sources=dict.fromkeys(good, EQUAL)),
         {**dict.fromkeys(tasks, (WRONG, None)), "02.a": ((WRONG, "the check itself broke"), None)})  # fmt: skip
@@ -368,9 +482,11 @@ def hostile(release, master, outside=(), port=9):
     add("a link", None, all_failed, "only a regular file", links={f"{name}.ipynb": str(next(iter(outside), HERE))})
     add("dots and quotes", first(), all_right, file="..  it's \"mine\" `id` $(id).ipynb",
         student="..x '\"; rm -rf $HOME")  # fmt: skip
-    markup = "<script>alert(1)</script> <img src=x onerror=alert(1)>"
+    markup = ("<script>alert(1)</script> <img src=x onerror=alert(1)> [x](javascript:alert(1)) "
+              "![x](https://example.org/x.png) $\\href{javascript:alert(1)}{x}$")
     shows = f"from IPython.display import HTML\nprint({markup!r})\nHTML({markup!r})"
     add("markup", filled(release, {"reflect": markup}, first=[shows, f"1/0  # {markup}"]), none,
         student="<script>alert(1)<")  # fmt: skip
+    add("a long name", first(), all_right, student="é" * 120)
     add("a formula", first(), all_right, student="=cmd()|' '!A0")
     return made

@@ -6,7 +6,8 @@ standard library, knows no gradebook, and returns plain data of which nothing is
 
 The sandbox is bubblewrap where it works, else a container when an image is named, else none: then `NoSandbox` says why.
 It has no network, no other processes, no files but Python, its packages and the course, all read-only, and an empty
-/tmp of limited size. Limits on time, memory, processes and output are set inside; this file watches from outside too.
+/tmp of limited size. System calls that an answer never needs are refused (`refused`). Limits on time, memory, processes
+and output are set inside; this file watches from outside too.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import selectors
 import shutil
 import signal
 import site
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -36,7 +38,8 @@ LIMITS = {
     "files": 64 * 2**20,  # bytes in /tmp
 }
 START = 120.0  # seconds until Python and the course are loaded, on a machine that is busy
-MOST = 48 * 2**20  # bytes from the sandbox
+MOST = 40 * 2**20  # bytes from the sandbox
+SHOWN = 10  # times the characters that may be shown: with what JSON adds to them
 BASE = 100 * 2**20  # bytes of a process that has loaded the course
 UNSAFE = "none"
 
@@ -96,7 +99,9 @@ def _fails(kind):
         return "bubblewrap (bwrap) is not installed"
     script = "import os, socket; print(os.getpid(), [name for _, name in socket.if_nameindex()])"
     try:
-        ran = subprocess.run([*_bwrap(kind, LIMITS), sys.executable, "-c", script], capture_output=True, timeout=60)
+        with refused() as (filtered, more):
+            ran = subprocess.run([*_bwrap(kind, LIMITS), *filtered, sys.executable, "-c", script],
+                                 capture_output=True, timeout=60, **more)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not start ({error})"
     if ran.returncode:
@@ -134,6 +139,52 @@ def _bwrap(kind, limits, script=None):
         command += ["--ro-bind", script, "/inside.py"]
     command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--chdir", "/tmp"]
+
+
+# Numbers of system calls on x86_64 and aarch64. They make memory that no limit counts, namespaces in which a process is
+# root again, or reach into other processes or the kernel's own machinery.
+_REFUSED = {
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186),
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "ptrace": (101, 117),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "bpf": (321, 280), "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "keyctl": (250, 219), "add_key": (248, 217),
+    "request_key": (249, 218),
+}  # fmt: skip
+_CLONE, _CLONE3 = (56, 220), 435
+_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+@contextlib.contextmanager
+def refused():
+    """The arguments with which bwrap refuses system calls, and those that subprocess needs for it; none elsewhere."""
+    machine = os.uname().machine
+    if machine not in _MACHINES or sys.maxsize < 2**32:
+        yield [], {}
+        return
+    read, write = os.pipe()
+    try:
+        os.write(write, _filter(machine))
+        os.close(write)
+        yield ["--seccomp", str(read)], {"pass_fds": [read]}
+    finally:
+        os.close(read)
+
+
+def _filter(machine):
+    """The program for the kernel: see seccomp(2), and linux/filter.h for the numbers."""
+    load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
+    allow, kill, not_permitted, not_there = 0x7FFF0000, 0x80000000, 0x50001, 0x50026  # EPERM, ENOSYS
+    column = list(_MACHINES).index(machine)
+    # Each: the code, how many lines to skip when it holds and when not, the number.
+    lines = [(load, 0, 0, 4), (equal, 1, 0, _MACHINES[machine]), (give, 0, 0, kill), (load, 0, 0, 0),
+             (at_least, 0, 1, 0x40000000), (give, 0, 0, not_permitted)]  # fmt: skip
+    for numbers in _REFUSED.values():
+        lines += [(equal, 0, 1, numbers[column]), (give, 0, 0, not_permitted)]
+    # The C library falls back on clone, whose flags can be looked at: a user namespace is refused, a thread is not.
+    lines += [(equal, 0, 1, _CLONE3), (give, 0, 0, not_there)]
+    lines += [(equal, 0, 3, _CLONE[column]), (load, 0, 0, 16), (any_bit, 0, 1, 0x10000000), (give, 0, 0, not_permitted)]
+    lines += [(give, 0, 0, allow)]
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
 def _container(image, limits, script, name):
@@ -208,7 +259,7 @@ def work(job):
 @contextlib.contextmanager
 def _started(kind, image, limits, script, folder):
     name = f"autodiff-grading-{secrets.token_hex(6)}"
-    more = {}
+    more, closing = {}, contextlib.ExitStack()
     if kind == "container":
         command = _container(image, limits, script, name)
     elif kind == UNSAFE:
@@ -216,9 +267,11 @@ def _started(kind, image, limits, script, folder):
         own = {"HOME": folder, "PATH": os.environ.get("PATH", os.defpath)}
         more = {"env": {**environment(), **own}, "cwd": folder}
     else:
-        command = [*_bwrap(kind, limits, script), sys.executable, "-s", "-P", "/inside.py"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                               start_new_session=True, **more)
+        filtered, more = closing.enter_context(refused())
+        command = [*_bwrap(kind, limits, script), *filtered, sys.executable, "-s", "-P", "/inside.py"]
+    with closing:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   start_new_session=True, **more)
     group = ControlGroup(name, limits, process.pid) if kind == "bwrap as root" else None
 
     def kill():
@@ -244,7 +297,7 @@ def _talk(process, job, kind, limits, result):
     sent = {**limits, "processes": limits["processes"] + _processes_of_mine(kind)}
     _put(process, {"cells": job["cells"], "limits": sent})
     deadline = time.monotonic() + START + 3 * (limits["seconds"] + 15)
-    kept, size, looked = bytearray(), 0, time.monotonic()
+    kept, size, shown, looked = bytearray(), 0, 0, time.monotonic()
     with selectors.DefaultSelector() as ready:
         ready.register(process.stdout, selectors.EVENT_READ)
         while True:
@@ -266,7 +319,10 @@ def _talk(process, job, kind, limits, result):
                         return None
                     if message["kind"] == "shown":
                         _put(process, {"seeds": job["seeds"]})
-                    _hear(message, job, result)
+                    if message["kind"] == "show":
+                        shown += len(message["line"])
+                    if shown <= SHOWN * limits["output"] or message["kind"] != "show":
+                        _hear(message, job, result)
                 if size > MOST:
                     return "output"
             now = time.monotonic()
@@ -290,27 +346,31 @@ def _hear(message, job, result):
         result["ready"] = True
         if message["digest"] != job["options"]["digest"]:
             raise WrongCourse(f"{os.uname().nodename} has another version of the course: install there what is here")
-    elif kind == "show":
-        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-            line = json.loads(message["line"])
-            if line["what"] == "cell" and isinstance(line["outputs"], list):
-                result["outputs"][str(line["id"])] = line["outputs"]
-    elif kind == "judge":
-        line = message["line"]
-        if line["what"] == "verdict":
-            result["verdicts"][line["task"]] = line
-        elif line["what"] == "begin":
-            result["where"] = line["id"]
-        elif line["what"] == "end":
-            result["undone"] += line["undone"]
-            result["denied"] += line["denied"]
-        elif line["what"] == "broke":
-            result["broke"] = line["text"]
     elif kind == "judged":
         result["forged"] += message["forged"]
         result["ended"] = result["ended"] or message["ended"]
     elif kind == "shown":
         result["shown"] = message["ended"]
+    # These hold lines of a child, and so perhaps of the notebook, in any form.
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        if kind == "show":
+            line = json.loads(message["line"])
+            if line["what"] == "cell" and line["id"] in [cell["id"] for cell in job["cells"]]:
+                result["outputs"][line["id"]] = line["outputs"]
+        elif kind == "judge":
+            _judged(message["line"], result)
+
+
+def _judged(line, result):
+    if line["what"] == "verdict":
+        result["verdicts"][line["task"]] = line
+    elif line["what"] == "begin":
+        result["where"] = line["id"]
+    elif line["what"] == "end":
+        result["undone"] += line["undone"]
+        result["denied"] += line["denied"]
+    elif line["what"] == "broke":
+        result["broke"] = line["text"]
 
 
 def _processes_of_mine(kind):

@@ -21,10 +21,11 @@ from deploy.course import build
 
 BYTES = 20 * 2**20  # of a notebook
 CELLS = 500
-CHARACTERS = 200_000  # of a cell
+CHARACTERS = 200_000  # of all its cells
 
 _CHECK = re.compile(r'^check\(\s*["\'](\d\d\.[a-z])["\']', re.M)
 _SAFE = re.compile(r"[^A-Za-z0-9_.@-]")
+LONGEST = 100  # characters of an id: file systems end at 255, nbgrader's gradebook at 128
 
 
 class Unreadable(Exception):
@@ -84,15 +85,24 @@ def safe_id(name: str) -> str:
 
     >>> safe_id("ada"), safe_id("../x"), safe_id('o\\'neil "1"')
     ('ada', '=2E.=2Fx', 'o=27neil=20=221=22')
+    >>> safe_id("a" * 101)
+    'aaaaaaaaaaaaaaaaaaaa==9d0793397991b57a99a07c6e6b4a92ba'
     """
+    raw = name.encode("utf-8", "surrogateescape")
     quoted = _SAFE.sub(lambda m: "".join(f"={b:02X}" for b in m[0].encode("utf-8", "surrogateescape")), name)
-    return "=2E" + quoted[1:] if quoted.startswith(".") else quoted
+    quoted = "=2E" + quoted[1:] if quoted.startswith(".") else quoted
+    # No other id has "==" in it.
+    return quoted if len(quoted) <= LONGEST else f"{quoted[:20]}=={hashlib.sha256(raw).hexdigest()[:32]}"
 
 
 def find(folder: pathlib.Path, assignments: list[str]) -> tuple[list[Submission], list[str]]:
     """Every submission under `folder`, in order, and a line for each thing that was left alone."""
     found, left = {}, []
-    for student in sorted(_folders(folder), key=lambda e: e.name):
+    for student in sorted(os.scandir(folder), key=lambda e: e.name):
+        if student.is_symlink():
+            left.append(f"{student.name}: it is a link, which may lead to anything")
+        if student.name.startswith(".git") or not student.is_dir(follow_symlinks=False):
+            continue
         for entry in sorted(os.scandir(student), key=lambda e: e.name):
             if entry.name.startswith(".") or entry.name == "__pycache__":
                 continue
@@ -109,10 +119,6 @@ def find(folder: pathlib.Path, assignments: list[str]) -> tuple[list[Submission]
             else:
                 found[one.student, one.assignment] = one
     return list(found.values()), left
-
-
-def _folders(folder):
-    return [e for e in os.scandir(folder) if e.is_dir(follow_symlinks=False) and not e.name.startswith(".git")]
 
 
 def _in_folder(student, entry, assignments):
@@ -148,7 +154,11 @@ def read(data: bytes) -> list[dict]:
             raise Unreadable("it is no notebook: its cells are no list")
         if len(cells) > CELLS:
             raise Unreadable(f"it has {len(cells)} cells, and more than {CELLS} are not read")
-        return [one for one in map(_cell, cells) if one]
+        read = [one for one in map(_cell, cells) if one]
+        size = sum(len(one["source"]) for one in read)
+        if size > CHARACTERS:
+            raise Unreadable(f"its cells have {size} characters, and more than {CHARACTERS} are not read")
+        return read
     except UnicodeDecodeError:
         raise Unreadable("it is no text") from None
     except RecursionError:
@@ -165,8 +175,6 @@ def _cell(raw):
     kind = raw.get("cell_type")
     if kind not in ("code", "markdown") or not isinstance(source, str):
         return None
-    if len(source) > CHARACTERS:
-        raise Unreadable(f"a cell has {len(source)} characters, and more than {CHARACTERS} are not read")
     metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
     graded = metadata.get("nbgrader") if isinstance(metadata.get("nbgrader"), dict) else {}
     # Half a surrogate pair cannot be written to a file.
@@ -297,40 +305,66 @@ class Assignment:
 
 _NAMES = {"_getframe", "__globals__", "__closure__", "__code__", "__subclasses__", "__builtins__", "__mro__", "f_back",
           "f_locals", "f_globals", "tb_frame", "gi_frame", "as_strided", "get_ipython", "setattr", "__setattr__",
-          "exec", "eval", "compile", "__import__", "globals"}  # fmt: skip
+          "exec", "eval", "compile", "__import__", "globals", "__class__", "__bases__", "__dict__"}  # fmt: skip
+# What answers may be made with. Any other package is listed, whatever it is for.
+_USUAL = {"abc", "array", "bisect", "cmath", "collections", "contextlib", "copy", "dataclasses", "decimal", "enum",
+          "fractions", "functools", "heapq", "itertools", "math", "matplotlib", "numbers", "numpy", "operator",
+          "pprint", "random", "statistics", "string", "time", "types", "typing"}  # fmt: skip
+# Reached as an attribute of another module.
 _MODULES = {"sys", "os", "gc", "ctypes", "inspect", "importlib", "builtins", "socket", "subprocess", "threading",
-            "multiprocessing", "signal", "cffi", "urllib", "requests", "shutil", "pathlib", "mmap", "pickle"}
+            "signal", "course"}  # fmt: skip
+_CALLS = [["check"], ["given"], ["hint"], ["mark"], ["progress"], ["*"]]
+_COMMAND = re.compile(r"^([ \t]*+)(?:[\w, ]++=[ \t]*+)?+([!%]++\w*+).*$", re.M)
+MOST_LISTED = 20
 
 
 def worth_a_look(release, notebook) -> list[str]:
     """Lines about code of the student that reaches further than an answer needs to; none of them takes a mark."""
-    ours = "\n".join(cell.source for cell in release.cells if cell.cell_type == "code")
+    ours = {name for cell in release.cells if cell.cell_type == "code" for name in _reach(cell.source)}
     found = []
     for cell in notebook.cells:
-        own = not cell.metadata.get("nbgrader") or is_answer(cell)
-        if cell.cell_type != "code" or not own:
-            continue
-        try:
-            tree = ast.parse(cell.source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        used = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                used |= {name.name for name in node.names if _far(name.name)}
-            elif isinstance(node, ast.ImportFrom) and _far(node.module or ""):
-                used.add(node.module)
-            elif isinstance(node, ast.Name) and node.id in _NAMES:
-                used.add(node.id)
-            elif isinstance(node, ast.Attribute) and (node.attr in _NAMES or node.attr == "course"):
-                used.add(node.attr)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _NAMES:
-                used.add(node.value)
-        used = sorted(name for name in used if not re.search(rf"\b{re.escape(name)}\b", ours))
-        if used:
-            found.append(f"{cell.id}: {', '.join(used)}")
-    return found
+        if cell.cell_type == "code" and (is_answer(cell) or not cell.metadata.get("nbgrader")):
+            used = sorted({*_reach(cell.source)} - ours)
+            if used:
+                found.append(f"{cell.id}: {', '.join(used)}"[:200])
+    return found[:MOST_LISTED]
+
+
+def _reach(source):
+    """The names in the source that reach far, and the commands of IPython's own."""
+    tree = _parsed(source)
+    if tree is None:
+        yield from (match[2] for match in _COMMAND.finditer(source))
+        tree = _parsed(_COMMAND.sub(r"\1pass", source))
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if _far(name.name))
+        elif isinstance(node, ast.ImportFrom):
+            yield from filter(_far, (f"{node.module}.{name.name}" for name in node.names))
+        elif isinstance(node, ast.Name) and node.id in _NAMES:
+            yield node.id
+        elif isinstance(node, ast.Attribute) and (node.attr in _NAMES or node.attr in _MODULES):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _NAMES:
+            yield node.value
+
+
+def _parsed(source):
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _far(name):
-    return name.split(".")[0] in _MODULES or name.startswith("autodiff.course")
+    """Whether an import is none that answers are usually made with.
+
+    >>> [_far(name) for name in ("numpy.linalg", "autodiff", "autodiff.course.check")]
+    [False, False, False]
+    >>> [_far(name) for name in ("numpy.ctypeslib", "autodiff.course.judge", "autodiff.course", "socket.socket")]
+    [True, True, True, True]
+    """
+    first, *rest = name.split(".")
+    if first == "autodiff":
+        return rest[:1] == ["course"] and rest[1:] not in _CALLS
+    return first not in _USUAL or "ctypeslib" in rest
