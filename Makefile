@@ -29,7 +29,7 @@ help:
 	@echo "make reference  write autodiff/README.md anew from the docstrings"
 	@echo "make book       build the lessons as a site to read offline, build/book (ARGS=--check-links asks the network)"
 	@echo "make course     write an nbgrader course folder, build/course (ARGS=../my-course writes another one)"
-	@echo "make lite       build the course as a site that runs in the browser, build/lite"
+	@echo "make lite       build the course as a site that runs in the browser, build/lite (ARGS=--serve shows it here)"
 	@echo "make grade      mark what students handed in, each in a sandbox (SUBMISSIONS=folder)"
 	@echo "make hub        start a class server on this machine, as root (ARGS=\"--students class.txt\")"
 	@echo "make bench      time the engine beside its peers (ARGS=\"--quick doublings\" for some rows)"
