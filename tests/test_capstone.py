@@ -1,6 +1,8 @@
 """Exercise 17: the board, tested against planted faults, and parts that are mixed from a learner's and ours."""
 
 import linecache
+import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,8 +13,11 @@ import pytest
 from autodiff.course import api, prove
 from autodiff.course.capstone import PARTS, Engine, board, mini, reads, training
 from autodiff.course.capstone.engine import OURS, borrowed_from, mirror, written
+from autodiff.course.capstone.loop import _planted_training
 from autodiff.course.capstone.programs import programs
 from autodiff.course.capstone.suite import SUITE, TASK_OF, lines_of
+from autodiff.course.capstone.watch import Watch
+from autodiff.course.graphs import users_first
 from autodiff.course.result import NOT_STARTED, PASSED, WRONG
 
 MASTER = nbformat.read(Path(__file__).parent.parent / "solutions" / "17_build_your_own_engine.ipynb", as_version=4)
@@ -482,6 +487,164 @@ def clean(root): return np.sum(root)
     assert borrowed_from(names["Inner"]) == "theirs" and borrowed_from({"exp": (np.exp, names["hidden"])}) == "ad"
     assert borrowed_from(names["theirs"]) == "backward" and borrowed_from(names["clean"]) is None
     assert all(borrowed_from(notebook()[part]) is None for part in PARTS)
+
+
+# Ways to our parts that no name in the code betrays: `ours()` is our part of the name `part`.
+GET = {
+    "sys.modules, in the call": """
+import sys
+ours = lambda: sys.modules["autodiff.course.capstone.engine"].OURS[part]""",
+    "sys.modules, before it": """
+import sys
+kept = [sys.modules["autodiff.course.capstone.engine"].OURS]
+ours = lambda: kept[0][part]""",
+    "importlib": """
+import importlib
+ours = lambda: importlib.import_module("autodiff.course.capstone.engine").OURS[part]""",
+    "__import__": """
+ours = lambda: __import__("autodiff.course.capstone.engine", fromlist=["OURS"]).OURS[part]""",
+    "the frames": """
+import sys
+def ours():
+    frame = sys._getframe()
+    while "OURS" not in frame.f_globals:
+        frame = frame.f_back
+    return frame.f_globals["OURS"][part]""",
+}
+AS_A_PART = {
+    "RULES": """
+def borrowed(op, k):
+    return lambda *given, **named: ours()[op][k](*given, **named)
+RULES = {"add": (np.add, borrowed("add", 1), borrowed("add", 2)), "tanh": (np.tanh, borrowed("tanh", 1)),
+         "mul": (np.multiply, borrowed("mul", 1), borrowed("mul", 2))}""",
+    "Node": """
+class Node:
+    __array_ufunc__ = None
+    def __init__(self, *given, **named): self.__dict__.update(vars(ours()(*given, **named)))
+    def sum(self, axis=None): return record("sum", self, axis=axis)
+for op in ("add", "sub", "mul", "matmul"):
+    setattr(Node, f"__{op}__", lambda self, other, op=op: record(op, self, other))
+    setattr(Node, f"__r{op}__", lambda self, other, op=op: record(op, other, self))""",
+    "GradStore": """
+class GradStore:
+    def __init__(self): self.inner = ours()()
+    def __getattr__(self, name): return getattr(self.inner, name)
+    def __getitem__(self, node): return self.inner[node]
+    def __contains__(self, node): return node in self.inner
+    def __len__(self): return len(self.inner)""",
+    **{part: f"""
+def {part}(*given, **named):
+    return ours()(*given, **named)""" for part in ("record", "sorted_nodes", "backward", "gradcheck")},
+}  # fmt: skip
+
+
+def borrowing(part, way, tasks="", **sources):
+    return notebook(tasks, part=f"part = {part!r}", way=GET[way], borrowed=AS_A_PART[part], **sources)
+
+
+@pytest.mark.parametrize("way", GET)
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_ours_that_is_reached_in_another_way_is_found(part, way):
+    result = api.check(TASK_OF[part], borrowing(part, way)[part])
+    assert result.fault == "engine-inside", result.text()
+
+
+DISGUISES = {
+    "a closure": """
+def hide(f):
+    return lambda *given: f(*given)
+sorted_nodes = hide(OURS["sorted_nodes"])""",
+    "a default value": """
+def sorted_nodes(root, theirs=OURS["sorted_nodes"]):
+    return theirs(root)""",
+    "a partial": """
+import functools
+sorted_nodes = functools.partial(OURS["sorted_nodes"])""",
+    "an object that is called": """
+class Sorter:
+    def __init__(self, f): self.f = f
+    def __call__(self, root): return self.f(root)
+sorted_nodes = Sorter(OURS["sorted_nodes"])""",
+    "its code under another name": """
+def sorted_nodes(root): pass
+sorted_nodes.__code__ = OURS["sorted_nodes"].__code__.replace(co_filename="mine")""",
+    "an attribute": """
+def sorted_nodes(root): return sorted_nodes.theirs(root)
+sorted_nodes.theirs = OURS["sorted_nodes"]""",
+    "another thread": """
+import threading
+def sorted_nodes(root):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(OURS["sorted_nodes"](root)))
+    thread.start()
+    thread.join()
+    return made[0]""",
+    "a watch that is switched off": """
+import sys
+def sorted_nodes(root):
+    sys.setprofile(None)
+    return OURS["sorted_nodes"](root)""",
+    "a function of another exercise": """
+def sorted_nodes(root):
+    return [node for node in elsewhere[0](root) if node.tracked]""",
+}
+
+
+@pytest.mark.parametrize("way", DISGUISES)
+def test_a_part_of_ours_in_disguise_is_found(way):
+    names = {"__name__": "__main__", "OURS": dict(OURS), "elsewhere": [users_first]}
+    add(names, "disguise", DISGUISES[way])
+    result = api.check("17.d", names["sorted_nodes"])
+    assert result.fault == "engine-inside", result.text()
+
+
+ENGINE_AT_WORK = """
+import sys
+theirs = lambda: sys.modules["autodiff"]
+RULES = {"tanh": (np.tanh, lambda g, y, a: theirs().vjp(np.tanh, a)[1](g)[0])}
+
+
+def train(params, batches, lr):
+    ad = theirs()
+    variables = [ad.Var(p) for p in params]
+    for x, hot in batches:
+        W1, b1, W2, b2 = variables
+        scores = np.tanh(x @ W1 + b1) @ W2 + b2
+        grads = (-(ad.log_softmax(scores, axis=1) * hot).sum() / len(x)).backward()
+        variables = [ad.Var(v.data - lr * grads[v].data) for v in variables]
+    return [v.data for v in variables]
+"""
+
+
+def test_the_engine_at_work_inside_a_part_is_found():
+    names = notebook("", ways=ENGINE_AT_WORK)
+    for task, part in (("17.a", "RULES"), ("17.h", "train")):
+        assert api.check(task, names[part]).fault == "engine-inside"
+
+
+@pytest.mark.parametrize("way", ["sys.modules, in the call", "sys.modules, before it"])
+@pytest.mark.parametrize("part", [part for part in PARTS if part != "gradcheck"])  # training needs no gradcheck
+def test_a_training_loop_on_a_borrowed_part_does_not_pass_and_the_board_says_why(part, way):
+    others = "".join(task[-1] for p, task in TASK_OF.items() if p != part)
+    names = borrowing(part, way, others, loss=LOSS, train=LOOPS[0])
+    result = api.check("17.h", names["train"])
+    assert result.fault == "engine-inside", result.text()
+    said = {line.test.what: line.why for line in lines_of(Engine.of(names))}
+    assert said[WHAT["train"]].startswith("autodiff does the work, with `")
+
+
+def test_a_training_loop_of_ours_is_found():
+    names = notebook(loss=LOSS, box="box = []\ndef train(*given): return box[0](*given)")
+    names["box"].append(_planted_training(""))
+    assert api.check("17.h", names["train"]).fault == "engine-inside"
+
+
+def test_a_watch_ends_with_its_block_also_after_an_error():
+    before = sys.getprofile(), threading.getprofile()
+    with pytest.raises(ZeroDivisionError), Watch() as watch:
+        assert sys.getprofile() is not before[0]
+        raise ZeroDivisionError
+    assert (sys.getprofile(), threading.getprofile()) == before and watch.found is None
 
 
 def test_a_class_of_ours_below_a_learners_one_is_not_touched():

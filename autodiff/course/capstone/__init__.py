@@ -9,9 +9,9 @@ In a notebook::
     with Engine.of(globals()):                               # here each stub is one of our parts
         print(2 * Node(3.0, variable=True))
 
-`mini` has our parts, `engine` mixes them with the learner's, `suite` tests them together. Each part has a file with the
-faults that its check knows and the questions that it asks: `rules`, `node`, `record`, `order`, `store`, `backward`,
-`gradcheck`; and `loop` for the training loop.
+`mini` has our parts, `engine` mixes them with the learner's, `watch` sees when ours do the work of theirs, `suite`
+tests them together. Each part has a file with the faults that its check knows and the questions that it asks: `rules`,
+`node`, `record`, `order`, `store`, `backward`, `gradcheck`; and `loop` for the training loop.
 """
 
 from autodiff.course.capstone.engine import PARTS, Engine, board, reads

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autodiff.course.capstone.engine import OURS, Engine, borrowed_from
+from autodiff.course.capstone.engine import OURS, Engine, borrowed_from, watch_over
 from autodiff.course.judge import Attempt, Fault, Run, blank, printed, run, stopped
 from autodiff.course.result import Table, safe_repr
 
@@ -27,7 +27,10 @@ class Found(Exception):
 
 
 class Bench:
-    """The learner's `part` under its `name`, and the `engine` that is ours but for this part."""
+    """The learner's `part` under its `name`, and the `engine` that is ours but for this part.
+
+    `answers`: functions of ours that do what is asked, beside our own part of this name.
+    """
 
     def __init__(self, attempt: Attempt, name: str, part):
         self.attempt, self.name, self.part = attempt, name, part
@@ -35,11 +38,18 @@ class Bench:
         self.rng = attempt.rng
         self.begun = False
         self.last = None
+        self.answers = ()
 
     def run(self, function, *args, engine: Engine | None = None, lines: int = 300_000, **params) -> Run:
         """Call learner's code among our parts."""
-        with engine or self.engine:
+        engine = engine or self.engine
+        # A test may have planted parts in its engine: then the learner's own is the part alone.
+        watch = watch_over(engine, [self.name] if self.name in OURS else engine.yours, self.answers)
+        with engine, watch:
             self.last = run(lambda: function(*args, **params), lines=lines)
+        if watch.found is not None:
+            name = watch.user if watch.user and watch.user.isidentifier() else self.name
+            self.fault(ENGINE_INSIDE.id, (), None, name=name, what=watch.found)
         return self.last
 
     def call(self, what: str, function, *args, engine=None, lines=300_000, errors: Sequence = (), **params):
@@ -61,7 +71,8 @@ class Bench:
         return ran.value
 
     def fault(self, fault_id: str, shown: Sequence[str] = (), table: Table | None = None, **words):
-        raise Found(self.attempt.fault(fault_id, [*shown, *self._printed()], table, name=self.name, **words))
+        words = {"name": self.name, **words}
+        raise Found(self.attempt.fault(fault_id, [*shown, *self._printed()], table, **words))
 
     def wrong(self, *shown: str, look: str = "", table: Table | None = None):
         raise Found(self.attempt.wrong([*shown, *self._printed()], look, table))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from autodiff.course.capstone import mini
+from autodiff.course.capstone.watch import Watch
 from autodiff.course.forms import same, show
 from autodiff.course.judge import blank, printed, run
 from autodiff.course.result import Page
@@ -228,6 +229,26 @@ def borrowed_from(part) -> str | None:
                     if isinstance(value, types.FunctionType):
                         waiting.append(value)
     return None
+
+
+def watch_over(engine: Engine, names, answers=()) -> Watch:
+    """A `Watch` for an engine in which the parts with these names must be the learner's own.
+
+    `answers`: more functions of ours that must not run.
+    """
+    own, others = list(answers), []
+    for name in PARTS:
+        part = engine.parts[name]
+        if name == "RULES" and name in names and isinstance(part, Mapping):
+            # Where a learner has some of the rules, the others are ours.
+            theirs = {op for op, rule in part.items() if rule is not OURS["RULES"].get(op)}
+            own += functions_of({op: rule for op, rule in OURS["RULES"].items() if op in theirs})
+            others += functions_of({op: rule for op, rule in OURS["RULES"].items() if op not in theirs})
+        elif name in names:
+            own += functions_of(OURS[name])
+        else:
+            others += functions_of(part if isinstance(part, (Mapping, type, types.FunctionType)) else type(part))
+    return Watch(own, others)
 
 
 def _is_ours(value) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 
 from autodiff.course.capstone import training
 from autodiff.course.capstone.bench import ENGINE_INSIDE, Bench, Found, raised
-from autodiff.course.capstone.engine import PARTS, Engine
+from autodiff.course.capstone.engine import PARTS, Engine, borrowed_from
 from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, as_array, same, show
 from autodiff.course.judge import Fault, stopped
 from autodiff.course.result import Table, safe_repr
@@ -110,6 +110,7 @@ def _no_gradient(error) -> bool:
 
 def probe(bench: Bench) -> Table:
     train = bench.part
+    bench.answers = (_planted_training, training.train_with)
     names = train.__globals__ if hasattr(train, "__globals__") else {}
     rng = np.random.default_rng(bench.rng.randrange(2**32))
     call = "train(params, batches, lr)"
@@ -153,6 +154,10 @@ def _name_training(bench, tried, wants, call):
 def _probe_digits(bench, train, names):
     """The same function with the learner's own parts, on real digits."""
     engine = Engine.of(names)
+    for name in engine.yours:
+        what = borrowed_from(engine.given[name])
+        if what is not None:
+            bench.fault(ENGINE_INSIDE.id, name=name, what=what)
     call = "train(params, batches, 0.5)"
     ran = bench.run(train, training.network(), training.batches(), training.RATE, engine=engine, lines=10_000_000)
     if ran.ended == "raised":
