@@ -4,22 +4,29 @@ Every function is given plain arrays. Shares are compared to five digits, so flo
 would type them, each with the fault it must be given, are in wrong_answers/04.txt.
 """
 
-import importlib
 import itertools
+import os
+import sys
 from dataclasses import replace
 
 import numpy as np
 
-from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Case, function
-from autodiff.course.judge import Fault, run
+from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Case, function, same
+from autodiff.course.judge import Fault, name_of, run
+from autodiff.course.looks import half_done
+from autodiff.course.result import NOT_STARTED
 
 _DIGITS = 1e-5
+_HUGE = 1e18  # no step that somebody measures with moves such a number
 ENGINE = Fault(
-    "engine", "the engine's own backward pass is called",
-    "`{name}` starts a backward pass of `autodiff`. This exercise is about the line that the engine itself uses there.",
+    "engine", "the engine does the work",
+    "`{name}` calls `{called}` of `autodiff`. This exercise is about the line that the engine itself uses there.",
     "the local derivative of this one operation, written with NumPy on the arrays that you are given.")
-
-
+NONE_SHARE = Fault(
+    "none-share", "one of the two shares is None",
+    "One of your two shares is right, and in the place of the other stands None: nothing arrives at that input. But y "
+    "changes when either of them does.",
+    "the line with `return`, and where each of its two names gets its value.")
 MEASURED = Fault(
     "measured", "the shares are measured, not computed",
     "Your shares come from moving each entry a little, as `measured` does. That is a good judge and no rule. It needs "
@@ -39,26 +46,42 @@ def _measured(f, a, g, step=1e-6):
     return share
 
 
-def _engine_runs(answer, args) -> bool:
-    """Whether a call of the learner's function starts a backward pass of the engine."""
-    engine = importlib.import_module("autodiff.backward")
-    passes, propagate = [], engine.propagate
+_COURSE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_ENGINE = os.path.dirname(os.path.dirname(_COURSE)) + os.sep
 
-    def watched(*args, **options):
-        passes.append(1)
-        return propagate(*args, **options)
 
-    engine.propagate = watched
+def _called_of_engine(answer, args) -> str:
+    """The first function of the engine that a call of the learner's function runs; "" for none."""
+    called, outer = [], sys.getprofile()
+
+    def watch(frame, event, arg):
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(_ENGINE) and not file.startswith(_COURSE):
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(watch)
     try:
         run(answer, *args)
     finally:
-        engine.propagate = propagate
-    return bool(passes)
+        sys.setprofile(outer)
+    return called[0] if called else ""
 
 
 def _own_work(attempt, answer, runs):
-    case, call, _ = runs[0]
-    return attempt.fault(ENGINE.id, (), None, name=call.split("(")[0]) if _engine_runs(answer, case.fresh()) else None
+    called = _called_of_engine(answer, runs[0][0].fresh())
+    return attempt.fault(ENGINE.id, (), None, name=name_of(answer), called=called) if called else None
+
+
+def _own_pair(right):
+    """What is looked at before two shares are compared."""
+    def look(attempt, answer, runs):
+        engine = _own_work(attempt, answer, runs)
+        if engine is not None:
+            return engine
+        pairs, wants = [_pair(result.value) for _, _, result in runs], [right(*case.fresh()) for case, _, _ in runs]
+        return half_done(attempt, pairs, wants, _DIGITS)
+
+    return look
 
 
 def _pair(value):
@@ -159,6 +182,8 @@ _FAULTS_A = (
            lambda g, y, a, b: _right_a(g, y, a, b)[:1])),
     replace(MEASURED, answers=(lambda g, y, a, b: (_measured(lambda a: np.tanh(a * b), a, g),
                                                    _measured(lambda b: np.tanh(a * b), b, g)),)),
+    replace(NONE_SHARE, answers=(lambda g, y, a, b: (None, _right_a(g, y, a, b)[1]),
+                                 lambda g, y, a, b: (_right_a(g, y, a, b)[0], None))),
     ENGINE, CHANGED_INPUT, NO_RETURN, KEPT,
 )
 
@@ -176,7 +201,7 @@ def _cases_b(rng):
     return [case(np.array([[1.0, 0.0], [10.0, 2.0]]), np.array([[1.0, 2.0], [3.0, 5.0]]),
                  np.array([[4.0, 1.0], [-2.0, 3.0]])),
             fresh(3, 3, 3), fresh(4, 2, 3), fresh(2, 5, 3), fresh(1, 3, 2), fresh(3, 1, 4),
-            case(_array(rng, 2, 3, low=1.0), *(1e8 * _array(rng, *shape, low=1.0) for shape in ((2, 4), (4, 3))),
+            case(_array(rng, 2, 3, low=1.0), *(_HUGE * _array(rng, *shape, low=1.0) for shape in ((2, 4), (4, 3))),
                  ", large entries")]
 
 
@@ -217,7 +242,8 @@ _FAULTS_B = (
           "the shapes first. Which products of g with a matrix or its transpose have the shape of a?",
           _both_orders(lambda g, y, a, b: b @ g, lambda g, y, a, b: g @ a)),
     Fault("g-transposed", "g is transposed in place of the other matrix",
-          "You transposed g. The shares come out in a wrong shape, or with rows and columns exchanged.",
+          "Your shares are those of a transposed g, or they were transposed as a whole: they come out in a wrong "
+          "shape, or with rows and columns exchanged.",
           "which of the two factors has to be turned so that the result has the shape of the input.",
           (*_both_orders(lambda g, y, a, b: g.T @ b, lambda g, y, a, b: a @ g.T),
            *_both_orders(lambda g, y, a, b: b @ g.T, lambda g, y, a, b: g.T @ a))),
@@ -257,6 +283,7 @@ _FAULTS_B = (
           (lambda g, y, a, b: _right_b(g, y, a, b)[0], lambda g, y, a, b: _right_b(g, y, a, b)[1])),
     replace(MEASURED, answers=(lambda g, y, a, b: (_measured(lambda a: a @ b, a, g),
                                                    _measured(lambda b: a @ b, b, g)),)),
+    replace(NONE_SHARE, answers=(lambda g, y, a, b: (None, a.T @ g), lambda g, y, a, b: (g @ b.T, None))),
     ENGINE, CHANGED_INPUT, NO_RETURN, KEPT,
 )
 
@@ -272,7 +299,7 @@ def _cases_c(rng):
             case(_array(rng, 3), (3, 3)), case(_array(rng, 4, 1), (4, 3)), case(_array(rng, 1, 3), (4, 3)),
             case(_array(rng, 2, 1, 3), (2, 4, 3)), case(_array(rng, 2, 1), (3, 2, 4)), case(_array(rng), (2, 3)),
             case(_array(rng, 2, 3), (2, 3)), case(_array(rng, 1, 1), (2, 2)), case(_array(rng, 3), (4, 2, 3)),
-            case(1e8 * _array(rng, 2), (3, 2), note=", large entries")]
+            case(_HUGE * _array(rng, 2, low=1.0), (3, 2), note=", large entries")]
 
 
 def _missing_axes(g, a):
@@ -391,7 +418,10 @@ def _cases_d(rng):
             fresh("sum", (2, 3), 1, "sum, (2, 3), axis 1"), fresh("max", (2, 4), 1, "max with ties, (2, 4), axis 1", 3),
             fresh("max", (3, 2, 4), -1, "max with ties, (3, 2, 4), axis -1", 2),
             fresh("sum", (2, 3, 4), 1, "sum, (2, 3, 4), axis 1"),
-            case("sum", _array(rng, 3), 1e8 * _array(rng, 2, 3), 0, "sum, (2, 3), axis 0, large entries")]
+            case("sum", _array(rng, 3), _HUGE * _array(rng, 2, 3), 0, "sum, (2, 3), axis 0, large entries"),
+            case("max", _array(rng, 2), _HUGE * np.array([[1.0, 2.0, 2.0], [3.0, 1.0, -2.0]]), 1,
+                 "max with ties, (2, 3), axis 1, large entries"),
+            case("max", _array(rng, 2), np.array([[1.0, 1.000002], [-3.0, 1.5]]), 1, "max, a near tie, (2, 2), axis 1")]
 
 
 def _right_d(kind, g, y, a, axis):
@@ -420,8 +450,17 @@ def _each(g, y, a, axis):
     return g * (a == y)
 
 
+def _copied(g, y, a, axis):
+    return g * np.ones(a.shape)
+
+
 def _even(g, y, a, axis):
     return _divided(g * (a == y), (a == y).sum(axis=axis, keepdims=True))
+
+
+def _nearly(g, y, a, axis):
+    won = np.isclose(a, y)
+    return _divided(g * won, won.sum(axis=axis, keepdims=True))
 
 
 def _first(step):
@@ -468,6 +507,10 @@ def _one_axis(fixed, how, shared):
     return share
 
 
+_AT_TIES = (
+    "Your shares come from moving each entry a little, as `measured` does. That is a good judge and no rule. At a tie "
+    "it sees two slopes, 1 upwards and 0 downwards, and takes the middle: each winner gets half of g, also when three "
+    "of them share it.")
 _FAULTS_D = (
     Fault("axis-lost", "the axis that was summed away is not put back",
           "g has one axis less than a. When shapes are lined up from the right, its numbers land in the wrong places: "
@@ -490,6 +533,11 @@ _FAULTS_D = (
           "winners grow by 1, the maximum grows by 1 only. The shares of one maximum sum to g.",
           "the number of winners along the axis. What has to be done with it?",
           (_reduced(_each),)),
+    Fault("near-ties", "entries that are nearly equal count as equal",
+          "1 and 1.000002 are two numbers, and the larger one wins alone. `np.isclose`, or a tolerance, makes a tie of "
+          "them. y is one of the entries of a, unchanged, so nothing is rounded here.",
+          "how a is compared with y.",
+          (_reduced(_nearly), _reduced(lambda g, y, a, axis: g * np.isclose(a, y)))),
     Fault("ties-first", "one winner gets everything",
           "Where several entries win together, you give all of g to one of them. The shares do sum to g, and some "
           "libraries do so. Here every winner is asked to get the same part.",
@@ -510,7 +558,13 @@ _FAULTS_D = (
           "You compare with the largest entry of all. With an axis, every row or column has a winner of its own.",
           "what y holds: one maximum for each group.",
           (_reduced(lambda g, y, a, axis: g * (a == a.max())),
-           _reduced(lambda g, y, a, axis: g * (a == a.max()) / (a == a.max()).sum()))),
+           _reduced(lambda g, y, a, axis: g * (a == a.max()) / (a == a.max()).sum()),
+           _reduced(lambda g, y, a, axis: _divided(g * (a == a.max()), (a == a.max()).sum(axis=axis, keepdims=True))))),
+    Fault("kinds-exchanged", "the two kinds are exchanged",
+          "For a sum you look for winners, and for a maximum every entry gets g. Each of the two rules stands where "
+          "the other one belongs.",
+          "the line that asks for `kind`, and which rule follows it.",
+          tuple(_reduced(_copied, rule) for rule in (_even, _each))),
     Fault("losers-too", "the losers get a share as well",
           "For a maximum you copied g to every entry, as for a sum. An entry that did not win does not matter: if it "
           "grows a little, the maximum stays, so its share is 0.",
@@ -532,25 +586,65 @@ _FAULTS_D = (
            _reduced(_each, lambda g, y, a, axis: g * np.ones(a.shape) / a.shape[axis]))),
     Fault("times-value", "the share is multiplied by a value",
           "You multiplied by the entries of a. A sum grows by 1 when one of its entries grows by 1, whatever the entry "
-          "is.",
+          "is, and a maximum grows by 1 with its winner.",
           "a as a factor in your code.",
           (_reduced(_even, lambda g, y, a, axis: g * a),
-           _reduced(lambda g, y, a, axis: _even(g, y, a, axis) * a, lambda g, y, a, axis: g * a))),
+           _reduced(lambda g, y, a, axis: _even(g, y, a, axis) * a, lambda g, y, a, axis: g * a),
+           _reduced(lambda g, y, a, axis: _even(g, y, a, axis) * a))),
     Fault("upstream-missing", "g is missing",
           "Your share is the local derivative alone: it does not depend on g. A share is g times the local derivative.",
           "where g appears in your function.",
           (_reduced(lambda g, y, a, axis: _even(1.0, y, a, axis), lambda g, y, a, axis: np.ones(a.shape)),
            _reduced(lambda g, y, a, axis: _each(1.0, y, a, axis), lambda g, y, a, axis: np.ones(a.shape)))),
-    replace(MEASURED, answers=(lambda kind, g, y, a, axis: _measured(lambda a: getattr(a, kind)(axis=axis), a, g),)),
+    replace(MEASURED, why=_AT_TIES,
+            answers=(lambda kind, g, y, a, axis: _measured(lambda a: getattr(a, kind)(axis=axis), a, g),)),
     ENGINE, CHANGED_INPUT, NO_RETURN, KEPT,
 )
 
 _TWO = "two shares, the one of a first: `return ..., ...`"
 
+_D = function(
+    "04.d", "a sum and a maximum along an axis", "reduction_share", "kind, g, y, a, axis", cases=_cases_d,
+    right=_right_d, faults=_FAULTS_D, rel=_DIGITS, look_at=_own_work, expects="one array in the shape of a", hints=(
+        "Both kinds begin in the same way: g has one axis less than a, so give the axis back, with length 1. Then "
+        "a sum copies g to every entry, and a maximum only to its winners.",
+        "For the maxima along axis 1:\n\n"
+        "    a            y     won             g      share\n"
+        "    [5, 1, 5]    5     [1, 0, 1]       10     [5, 0, 5]\n"
+        "    [2, 6, 3]    6     [0, 1, 0]       20     ?\n"
+        "    [7, 7, 7]    7     ?               30     ?",
+        "    g, y = np.expand_dims(g, axis), np.expand_dims(y, axis)\n"
+        '    if kind == "sum":\n'
+        "        return ...                 # g, copied to the shape of a\n"
+        "    won = ...                      # True for winners\n"
+        "    return g * won / ...           # how many winners has each group?"),
+    good="A sum hands g to every entry. A maximum hands it to its winners, and their parts sum to g.")
+
+
+def _judge_d(attempt):
+    """As the form does, and where one kind is done and the other is not begun, it says so."""
+    result = _D.judge(attempt)
+    if result.status != NOT_STARTED and result.fault != NO_RETURN.id:
+        return result
+    answer, found = attempt.answers[0], {"sum": [], "max": []}
+    if not callable(answer):
+        return result
+    for case in _cases_d(attempt.rng):
+        ran, want = run(answer, *case.fresh()), _right_d(*case.fresh())
+        empty = ran.ended == "not started" or ran.ended == "returned" and ran.value is None
+        right = ran.ended == "returned" and not empty and same(ran.value, want, _DIGITS)
+        found[case.args[0]].append("empty" if empty else "right" if right else "wrong")
+    for done, left in (("sum", "max"), ("max", "sum")):
+        if set(found[left]) == {"empty"} and set(found[done]) == {"right"}:
+            return attempt.unfinished([f'`kind="{done}"` is right in all cases. For `kind="{left}"` your function '
+                                       "returns nothing yet."])
+    return result
+
+
 TASKS = (
     function(
         "04.a", "a product inside tanh", "tanh_product_shares", "g, y, a, b", cases=_cases_a, right=_right_a,
-        faults=_FAULTS_A, rel=_DIGITS, look_at=_own_work, tidy=_pair, expects=_TWO, hints=(
+        faults=_FAULTS_A, rel=_DIGITS, look_at=_own_pair(_right_a), tidy=_pair, expects=_TWO, hints=(
             "Two steps lie between y and a: tanh, and the product. On the way back tanh comes first. Its slope can be "
             "written with y alone.",
             "g arrives at y. Each arrow multiplies by one local derivative:\n\n"
@@ -564,7 +658,7 @@ TASKS = (
              "other slot."),
     function(
         "04.b", "a matrix product", "matmul_shares", "g, y, a, b", cases=_cases_b, right=_right_b, faults=_FAULTS_B,
-        rel=_DIGITS, look_at=_own_work, tidy=_pair, expects=_TWO, hints=(
+        rel=_DIGITS, look_at=_own_pair(_right_b), tidy=_pair, expects=_TWO, hints=(
             "Write down the shapes of a, b and g for a product in which all three lengths differ. Each share is a "
             "matrix product of g with the *other* input, and it has the shape of its own input.",
             "With n rows, k inner places and m columns:\n\n"
@@ -594,20 +688,5 @@ TASKS = (
             "    return g.sum(axis=ones, ...)"),
         good="Forwards copied, backwards summed, in the shape of a: an axis that a lacks goes, an axis of length 1 "
              "stays."),
-    function(
-        "04.d", "a sum and a maximum along an axis", "reduction_share", "kind, g, y, a, axis", cases=_cases_d,
-        right=_right_d, faults=_FAULTS_D, rel=_DIGITS, look_at=_own_work, expects="one array in the shape of a", hints=(
-            "Both kinds begin in the same way: g has one axis less than a, so give the axis back, with length 1. Then "
-            "a sum copies g to every entry, and a maximum only to its winners.",
-            "For the maxima along axis 1:\n\n"
-            "    a            y     won             g      share\n"
-            "    [5, 1, 5]    5     [1, 0, 1]       10     [5, 0, 5]\n"
-            "    [2, 6, 3]    6     [0, 1, 0]       20     ?\n"
-            "    [7, 7, 7]    7     ?               30     ?",
-            "    g, y = np.expand_dims(g, axis), np.expand_dims(y, axis)\n"
-            '    if kind == "sum":\n'
-            "        return ...                 # g, copied to the shape of a\n"
-            "    won = ...                      # True for winners\n"
-            "    return g * won / ...           # how many winners has each group?"),
-        good="A sum hands g to every entry. A maximum hands it to its winners, and their parts sum to g."),
+    replace(_D, judge=_judge_d),
 )
