@@ -75,19 +75,23 @@ def check(task_id: str = ..., *answers, seed: int | None = None) -> Result:
     entry, notes = record.update(task.id, lambda e: e.begin_if_due(day))
     if seed is None:
         seed = secrets.randbelow(1_000_000)
-    numbers = (task.id, entry["round"])
-    # A judge shows the target of numbers that stay the same after a miss. A graded copy never shows it.
+    numbers = (task.id, entry.deal)
+    # A judge shows the target of numbers at the second miss. A graded copy never shows it.
     misses = 0 if os.environ.get("AUTODIFF_GRADED") else _misses.get(numbers, 0)
-    attempt = Attempt(task, answers, seed, _deals(task, entry["round"]), misses)
+    attempt = Attempt(task, answers, seed, _deals(task, entry.deal), misses)
     result = _judge(attempt)
-    if result.status == WRONG:
+    if result.missed:
         _misses[numbers] = attempt.misses + 1
     if result.status == WRONG and attempt.used_seed:
         again = f'check("{task.id}", {", ".join(task.wants)}, seed={seed})'
         result.notes.append(f'To repeat with the same inputs: `{again}`. For a hint: `hint("{task.id}")`.')
     elif result.status in (WRONG, NOT_STARTED, UNFINISHED):
         result.notes.append(f'For a hint, run `hint("{task.id}")` in a new cell.')
-    entry, more = record.update(task.id, lambda e: _count(e, task, result, day))
+    shown = result.missed and attempt.tells and record.location() is not None and not entry.passed_this_round
+    if shown:
+        result.after.append("The right answers are shown now, and that counts as help. So the next try has new "
+                            f'numbers: `given("{task.id}")` prints them.')
+    entry, more = record.update(task.id, lambda e: _count(e, task, result, day, shown))
     notes = list(dict.fromkeys(notes + more))
     result.notes += (_on_progress(entry, task, result, day) if not record.failed(notes) else []) + notes
     return result
@@ -111,7 +115,7 @@ def _judge(attempt: Attempt) -> Result:
         return Result(f"{task.id}  {BROKEN}", body, task=task.id, status=BROKEN)
 
 
-def _count(entry: record.Entry, task: Task, result: Result, day: str):
+def _count(entry: record.Entry, task: Task, result: Result, day: str, shown: bool):
     if result.status == NOT_STARTED:
         entry["emptied"] = True
     elif result.status == PASSED:
@@ -119,6 +123,8 @@ def _count(entry: record.Entry, task: Task, result: Result, day: str):
             entry.add_pass(day)
     elif result.status != UNFINISHED:
         entry["tries"] += 1
+        if shown:
+            entry["shown"].append(entry["round"])
 
 
 def _on_progress(entry: record.Entry, task: Task, result: Result, day: str) -> list[str]:
@@ -133,7 +139,7 @@ def _on_progress(entry: record.Entry, task: Task, result: Result, day: str) -> l
 
 
 def given(task_id: str = ...):
-    """Print the inputs of a task. They change when the task comes back.
+    """Print the inputs of a task. They change when the task comes back, and when a check has shown what it expects.
 
     Returned is what a cell computes with, such as the rules to check; of a task that is answered on paper, nothing.
     """
@@ -145,7 +151,7 @@ def given(task_id: str = ...):
         print(_no_such_task(task_id) if task is None else f"{task.id} has no numbers to deal: its answer is code.")
         return None
     entry, _ = record.update(task.id, lambda e: e.begin_if_due(record.today()))
-    deal = _deals(task, entry["round"])[-1]
+    deal = task.deal(entry.deal)
     print(task.show(deal))
     return deal if task.hands_over else None
 
@@ -200,6 +206,8 @@ def mark(which: str = ..., how: str | None = None) -> Page:
         elif entry["hints"] and how == "on my own":
             hints = "1 hint" if entry["hints"] == 1 else f"{entry['hints']} hints"
             words.append(f"You opened {hints} for {task.id}, so it comes back once more.")
+        elif entry["round"] in entry["shown"] and how == "on my own":
+            words.append(f"You were shown the right answers for {task.id}, so it comes back once more.")
     kept = "Remembered until the kernel stops." if record.failed(notes) else "Kept."
     return Page(f"{which}  {how}", words or [kept], None, [], list(dict.fromkeys(notes)))
 

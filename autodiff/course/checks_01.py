@@ -385,10 +385,7 @@ def _edge(answer):
 
 
 def _with_edges(task):
-    """The task with edges understood however they are written, and refused when they are none.
-
-    Its deal names the edges, so it is not handed over.
-    """
+    """The task with edges understood however they are written, and refused when they are none."""
 
     def judge(attempt):
         answers = tuple(map(_edge, attempt.answers))
@@ -404,7 +401,7 @@ def _with_edges(task):
             result.body.append(f"You wrote {said}. The name of an edge begins with its result: `{edge}`.")
         return result
 
-    return replace(task, judge=judge, hands_over=False)
+    return replace(task, judge=judge)
 
 
 _PICTURE = ("    L --Ls--> s --sb--> b --ba--> a --ax--> x\n"

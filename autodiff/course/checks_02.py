@@ -63,25 +63,27 @@ def _judge_a(attempt):
                                  look="Give each of the three names one number.")
     rows = tuple((name, show_number(r), show_number(a), "right" if close(n, r) else "differs")
                  for name, a, n, r in zip(_SLOTS, attempt.answers, numbers, right))
-    table = Table(("name", "expected", "yours", ""), rows)
-    if not attempt.misses:
-        # The numbers stay the same, so the target would be the answer to the next try.
-        table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
     if all(map(close, numbers, right)):
         return attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
+    table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
     words = dict(x=show_number(x), g=show_number(g), gx=show_number(g * x),
                  slot_1=show_number(numbers[0]), slot_2=show_number(numbers[1]), total=show_number(numbers[2]))
     for old in attempt.dealt[:-1]:
         if all(map(close, numbers, _right_a(old))):
             return attempt.fault("old-numbers", (), table, **words)
-    for fault in attempt.task.faults:
-        for answer in fault.answers:
-            if all(w is None or close(n, w) for n, w in zip(numbers, answer(deal))):
-                return attempt.fault(fault.id, (), table, **words)
-    first = next(i for i in range(3) if not close(numbers[i], right[i]))
-    how = f"g times the value in the other slot: {words['g']} * ({words['x']})" if first < 2 else "slot_1 + slot_2"
-    return attempt.unknown([f"The first number that differs is `{_SLOTS[first]}`. It should be {how}."], table,
-                           look="Work this one number by hand once more.")
+    if attempt.tells:
+        table = Table(("name", "expected", "yours", ""), rows)
+    known = next((fault.id for fault in attempt.task.faults for answer in fault.answers
+                  if all(w is None or close(n, w) for n, w in zip(numbers, answer(deal)))), None)
+    if known is not None:
+        result = attempt.fault(known, (), table, **words)
+    else:
+        first = next(i for i in range(3) if not close(numbers[i], right[i]))
+        how = f"g times the value in the other slot: {words['g']} * ({words['x']})" if first < 2 else "slot_1 + slot_2"
+        result = attempt.unknown([f"The first number that differs is `{_SLOTS[first]}`. It should be {how}."], table,
+                                 look="Work this one number by hand once more.")
+    result.missed = True
+    return result
 
 
 _FAULTS_A = (
@@ -119,7 +121,7 @@ _FAULTS_A = (
           "the rule of the product: d(a*b)/da = b.",
           (lambda d: (d[1] * d[0] ** 2, d[1] * d[0] ** 2, None), lambda d: (d[0] ** 2, d[0] ** 2, None))),
     Fault("old-numbers", "these are the answers for numbers you had before",
-          "The task has come back with new inputs: x = {x} and g = {g}. Your three numbers belong to earlier inputs.",
+          "The task has new inputs now: x = {x} and g = {g}. Your three numbers belong to earlier inputs.",
           "the line that given(\"02.a\") prints above the table."),
 )
 

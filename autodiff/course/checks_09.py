@@ -570,7 +570,7 @@ _FAULTS_C = (
           (lambda d: _only_c(d, detach_in_b="no_clear"), lambda d: _only_c(d, detach_in_L="no_clear"))),
 )
 
-_TASK_C = replace(by_hand(
+_TASK_C = by_hand(
     "09.c", "which fault is in?", _C, deal=_deal_c, given=_given_c, right=lambda d: d[1], faults=_FAULTS_C, how=_how_c,
     words=_WORDS, numbers=False, hints=(
         "Begin with the sheets that need no arithmetic. One gradient is missing altogether. And which sheet is twice "
@@ -586,7 +586,7 @@ _TASK_C = replace(by_hand(
         "    sheet 1: y / x = ...           so the fault is ...\n"
         "    sheet 2: ..."),
     good="A missing share, a missing gradient, a double one: each fault has a fingerprint of its own. The loss has "
-         "none."), hands_over=False)
+         "none.")
 
 # 09.d: can the loss tell?
 

@@ -3,7 +3,6 @@
 Wrong answers as a learner would type them, each with the fault it must be given, are in wrong_answers/11.txt.
 """
 
-from dataclasses import replace
 from itertools import product
 
 from autodiff.course.forms import NO_RETURN, Case, as_array, by_hand, function, show
@@ -503,7 +502,7 @@ TASKS = (
         "    new_A  = x - rate * grad_A"),
         good="The values are equal, the gradients are not, and after one update the two x are in different places. "
              "Equal loss is not equal objective."),
-    replace(by_hand("11.b", "where was it cut?", tuple(f"cut_{name}" for name in "PQRS"),
+    by_hand("11.b", "where was it cut?", tuple(f"cut_{name}" for name in "PQRS"),
             deal=lambda k: _DEALS_B[k % len(_DEALS_B)], given=_given_b, right=lambda d: tuple(d[2].split()),
             faults=_FAULTS_B, how=_how_b, words=_PLACES, numbers=False, hints=(
         "Undo the update: the gradient is (x before - x after) / 0.1. Do it for all four. Then compute the two shares "
@@ -520,7 +519,6 @@ TASKS = (
         "    gradient with nothing cut    = their sum\n\n"
         "Write down the gradient that is left for each of the four places, and look for it in your list."),
         good="The loss was the same in all four. The step told them apart: each cut takes its share out of the sum."),
-            hands_over=False),
     function("11.c", "two losses in code", "losses", "x, target", cases=_cases_c,
              right=lambda x, t: _pair((_moving(x, t), _held(x, t))), tidy=_pair, look_at=_is_pair, faults=_FAULTS_C,
              did="made (value, gradient of x)", lines=1_000_000, hints=(

@@ -3,7 +3,7 @@
 Wrong answers as a learner would type them, each with the fault it must be given, are in wrong_answers/14.txt.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 
 from autodiff.course import judge
@@ -590,7 +590,7 @@ _FAULTS_D = (
 )
 
 TASKS = (
-    replace(by_hand("14.a", "why the gradients differ", tuple(f"pair_{k}" for k in range(1, 7)),
+    by_hand("14.a", "why the gradients differ", tuple(f"pair_{k}" for k in range(1, 7)),
             deal=lambda k: _DEALS[k % len(_DEALS)], given=_given, right=_answered(), faults=_FAULTS_A, how=_how_a,
             words=_WORDS, numbers=False, hints=(
         "Go through each pair in this order. Are the values equal here? Are they equal at another x too? Is something "
@@ -606,7 +606,7 @@ TASKS = (
         "    1      ...          ...           ...             ...\n\n"
         "Where the values differ, the word is \"values\". Where all agree, it is \"nothing\". Else ask why."),
         good="Equal values can hide three things: two functions that meet, a cut, and a kink. And another formula "
-             "alone is none of them."), hands_over=False),
+             "alone is none of them."),
     function("14.b", "another function that meets f", "meeting", "x, f, points", cases=_cases_b,
              right=lambda x, f, points: 0.0, look_at=_judge_b, faults=_FAULTS_B, lines=2_000_000, hints=(
         "Begin with f(x). Add something that is 0 at every one of the points, and that is not flat there.",

@@ -11,6 +11,7 @@ faulty things which the learner's tests must refuse.
 
 import copy
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,11 +111,11 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
     the first that differs when no fault fits. `words`: what may stand in place of any number, such as "error"; a right
     answer that is a tuple then asks for as many numbers or words. `numbers=False`: nothing but these words. Words for
     `Fault.why`: the names, `first`, and `want_` and a name: "another value" until the target is shown, which is at the
-    second miss, and never in a graded copy.
+    second miss, and never in a graded copy. The next deal has other right answers, since one that was shown is used up.
     """
     names, instead = tuple(names), tuple(words)
     old = Fault("old-numbers", "these are the answers for numbers you had before",
-                "The task has come back with new inputs: {given} Your answers belong to earlier inputs.",
+                "The task has new inputs now: {given} Your answers belong to earlier inputs.",
                 f'the line that given("{id}") prints above the table.')
 
     def judge(attempt: Attempt):
@@ -135,26 +136,30 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
                 for n, w, a, ok in zip(names, wants, attempt.answers, agree)]
         if all(agree):
             return attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
-        if attempt.misses:
-            table = Table(("name", "expected", "yours", ""), tuple(rows))
-        else:  # the inputs stay the same, so the target would be the answer to the next try
-            table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
-        first = agree.index(False)
-        words = {n: show(a) for n, a in zip(names, attempt.answers)}
-        words |= {f"want_{n}": show(w) if attempt.misses else "another value" for n, w in zip(names, wants)}
-        words |= {"first": names[first], "given": given(now).split("\n")[0]}
+        table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
         if any(all(map(same, attempt.answers, right(before))) for before in attempt.dealt[:-1]):
-            return attempt.fault(old.id, (), table, **words)
-        for fault in faults:
-            for answer in fault.answers:
-                if all(w is None or same(a, w) for a, w in zip(attempt.answers, answer(now))):
-                    return attempt.fault(fault.id, (), table, **words)
-        said = [f"The first that differs is `{names[first]}`."]
-        if how is not None:
-            said = [f"The first that differs is `{names[first]}`. How to work it out: {how(now)[first]}."]
-        return attempt.unknown(said, table, look="Work this one by hand once more.")
+            return attempt.fault(old.id, (), table, given=given(now).split("\n")[0])
+        if attempt.tells:
+            table = Table(("name", "expected", "yours", ""), tuple(rows))
+        first = names[agree.index(False)]
+        words = {n: show(a) for n, a in zip(names, attempt.answers)} | {"first": first}
+        words |= {f"want_{n}": show(w) if attempt.tells else "another value" for n, w in zip(names, wants)}
+        known = next((f.id for f in faults for answer in f.answers
+                      if all(w is None or same(a, w) for a, w in zip(attempt.answers, answer(now)))), None)
+        if known is not None:
+            result = attempt.fault(known, (), table, **words)
+        else:
+            said = f"The first that differs is `{first}`."
+            if how is not None:
+                said += f" How to work it out: {how(now)[names.index(first)]}."
+            look = "Find out where this one comes from." if attempt.tells else "Work this one by hand once more."
+            result = attempt.unknown([said], table, look)
+        result.missed = True
+        return result
 
-    return Task(id, title, names, judge, (*faults, old), tuple(hints), good, deal, lambda d: f"{id}: {given(d)}")
+    # What is dealt may hold the answer, and an answer on paper needs none of it in the notebook.
+    return Task(id, title, names, judge, (*faults, old), tuple(hints), good, deal, lambda d: f"{id}: {given(d)}",
+                hands_over=False)
 
 
 def _same_form(answer, want, words=(), numbers=True) -> bool:
@@ -226,7 +231,7 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
         return attempt.unknown(chosen)
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: number,
-                lambda number: f"{id}: {given(number)}")
+                lambda number: f"{id}: {given(number)}", hands_over=False)
 
 
 # Functions
@@ -274,21 +279,23 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
             args, before = case.fresh(), case.fresh()
             call = f"{name_of(answer)}({', '.join(map(_argument, args))})"
             result = run(answer, *args, lines=lines)
-            problem = stopped(attempt, result, call)
+            problem = stopped(attempt, result, call, case.at)
             if problem is not None:
                 fault = _same_error(faults, case, result, runs, tidy, rel)
                 shown = problem.body if fault else ()
                 return attempt.fault(fault.id, shown, None, call=call, at=case.at, got="an error", want="",
                                      name=name_of(answer)) if fault else problem
             want = right(*case.fresh())
+            where = f" ({case.at})" if case.at else ""
             if result.value is None and want is not None:
+                nothing = [f"`{call}`{where} returned None.", *printed(result)]
                 fault = _same_none(faults, case)
                 if fault is not None:  # it does return, and what it returns is None
-                    return attempt.fault(fault.id, [f"`{call}` returned None.", *printed(result)], None, call=call,
-                                         at=case.at, got="None", want=show(want), name=name_of(answer))
+                    return attempt.fault(fault.id, nothing, None, call=call, at=case.at, got="None", want=show(want),
+                                         name=name_of(answer))
                 if NO_RETURN.id in known:
                     return attempt.fault(NO_RETURN.id, printed(result), None, call=call)
-                return attempt.wrong([f"`{call}` returned None.", *printed(result)], look="What should it return?")
+                return attempt.wrong(nothing, look="What should it return?")
             for position, (was, after) in enumerate(zip(before, args), 1):
                 if as_array(was) is not None and not same(after, was):
                     shown = [f"`{call}` changed its argument.", *printed(result)]
@@ -323,7 +330,8 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
                 if _would_give(wrong, runs, gots, tidy, rel):
                     return attempt.fault(fault.id, said, table, **words)
         if expects and not _comparable(got, want):
-            return attempt.wrong([*said, f"Expected {expects}."], look="The form of what you return.")
+            return attempt.wrong([*said, f"Expected {expects}."],
+                                 look="Look at the form of what you return, not at its numbers.")
         return attempt.unknown([*said, *_where_they_part(got, want)], table)
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good)
@@ -403,9 +411,21 @@ def _where_they_part(got, want) -> list[str]:
 def _side_by_side(runs, wants, gots, agree=None) -> Table:
     rows = []
     for k, (case, call, _) in enumerate(runs):
-        row = (case.at or _short(call), _short(show(wants[k])), _short(show(gots[k])))
+        want, got = show(wants[k]), show(gots[k])
+        if agree is not None and not agree[k]:
+            want, got = _without_equal_beginning(want, got)
+        row = (case.at or _short(call), _short(want), _short(got))
         rows.append(row if agree is None else (*row, "right" if agree[k] else "differs"))
     return Table(("case", "expected", "yours", "")[: 3 if agree is None else 4], tuple(rows))
+
+
+def _without_equal_beginning(want: str, got: str, limit: int = 44) -> tuple[str, str]:
+    """Both texts; where one is too long to be shown whole, the equal entries at the beginning are left out."""
+    equal = os.path.commonprefix([want, got])
+    start = equal.rfind(", ") + 2
+    if max(len(want), len(got)) <= limit or start < 2:
+        return want, got
+    return "... " + want[start:], "... " + got[start:]
 
 
 def _short(text: str, limit: int = 44) -> str:

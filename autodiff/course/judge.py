@@ -111,7 +111,10 @@ class Task:
 
 @dataclass
 class Attempt:
-    """One call of ``check``: the answers, fresh random numbers, the numbers dealt so far, and how often they missed."""
+    """One call of ``check``: the answers, fresh random numbers, the numbers dealt so far, and how often they missed.
+
+    A judge of values worked out by hand shows the right ones when the attempt `tells`, and marks the result as missed.
+    """
 
     task: Task
     answers: tuple
@@ -119,6 +122,11 @@ class Attempt:
     dealt: list = field(default_factory=list)
     misses: int = 0
     used_seed: bool = False
+
+    @property
+    def tells(self) -> bool:
+        """Whether a wrong answer is shown the right one: from the second miss on."""
+        return self.misses > 0
 
     @property
     def rng(self) -> random.Random:
@@ -379,40 +387,44 @@ def printed(result: Run) -> list[str]:
     return ["Your function printed:", "\n".join("    " + line[:100] for line in lines[:10] + more)]
 
 
-def stopped(attempt: Attempt, result: Run, what: str) -> Result | None:
-    """The diagnosis for a call that did not return, and None for one that did. `what` is the call as text."""
+def stopped(attempt: Attempt, result: Run, what: str, at: str = "") -> Result | None:
+    """The diagnosis for a call that did not return, and None for one that did.
+
+    `what` is the call as text, `at` what is special about its arguments.
+    """
     if result.ended == "returned":
         return None
     if result.ended == "not started":
         return attempt.not_started()
+    call = f"`{what}` ({at})" if at else f"`{what}`"
     where = [f"    {result.where}"] if result.where else []
     if result.ended == "raised":
         error = f"{type(result.error).__name__}: {_message(result.error)}".rstrip(": .")
-        shown = [f"`{what}` raised {error}.", *where, *printed(result)]
+        shown = [f"{call} raised {error}.", *where, *printed(result)]
         named, words = _known_error(result.error)
         if named and attempt.task.knows(named.id):
             return attempt.fault(named.id, shown, None, **words)
         return attempt.wrong(shown, look=named.why.format(**words) if named else _advice(result))
     if result.ended == "interrupted":
-        return attempt.wrong([f"`{what}` was interrupted before it returned.", *where, *printed(result)])
+        return attempt.wrong([f"{call} was interrupted before it returned.", *where, *printed(result)])
     if result.ended == "recursion":
-        body = [f"`{what}` called itself too deeply (RecursionError).", *where, *printed(result)]
+        body = [f"{call} called itself too deeply (RecursionError).", *where, *printed(result)]
         if attempt.task.knows("calls-itself"):
             return attempt.fault("calls-itself", body)
         return attempt.wrong(body, look="Look for your function's own name inside it. What would end these calls?")
     if result.ended == "memory":
-        body = [f"`{what}` asked for more than {GIGABYTES} GB of memory and was stopped.", *where, *printed(result)]
+        body = [f"{call} asked for more than {GIGABYTES} GB of memory and was stopped.", *where, *printed(result)]
         return attempt.wrong(body, look="Which line makes so many numbers? What is the size of each array there?")
     if result.ended == "time":
         took = str(result.error).removeprefix("more than ")
         if result.inside:
-            body = [f"`{what}` was stopped after {took}, inside of `{result.inside}`.", *where, *printed(result)]
+            body = [f"{call} was stopped after {took}, inside of `{result.inside}`.", *where, *printed(result)]
             return attempt.wrong(body, look="It may be right, and takes too long. How many entries have the arrays "
                                             f"there, and how often is `{result.inside}` called? Fewer will do.")
-        body = [f"`{what}` was stopped after {took}.", *where, *printed(result)]
+        body = [f"{call} was stopped after {took}.", *where, *printed(result)]
         return attempt.wrong(body, look="Which line takes so long, or which loop does not end?")
     much = f"read the inputs of nodes {result.visits - 1} times" if result.ended == "visits" else f"ran {result.error}"
-    body = [f"`{what}` {much} and was stopped: it might never have ended.", *where, *printed(result)]
+    body = [f"{call} {much} and was stopped: it might never have ended.", *where, *printed(result)]
     return attempt.wrong(body, look="Find the loop in this line. What changes at each turn, so that it must end?")
 
 

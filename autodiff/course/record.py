@@ -9,6 +9,7 @@ How a task goes on: it is *open* until its check passes. A pass belongs to a rou
 passed alone (no hint opened, not marked "with help" or "not yet") on a later day than its first pass; until then it
 comes back on each later day. A task that comes back starts a new round: numbers to work out by hand are dealt anew, and
 an answer in code counts only after the check has seen it empty in this round, so that yesterday's cell is not enough.
+Numbers are also dealt anew when a check has shown what it expected, which is help like a hint.
 
 The file is written to a temporary file and moved into place under a lock, so a crash leaves the old one and two kernels
 do not lose each other's entries. A file that cannot be understood is set aside under another name, never overwritten.
@@ -21,6 +22,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,11 +57,19 @@ def location() -> Path | None:
 
 
 class Entry(dict):
-    """What is known of one task: a dict of JSON values with the questions one asks of it."""
+    """What is known of one task: a dict of JSON values with the questions one asks of it.
+
+    `shown` has the round of each time that the expected numbers were shown before they were right.
+    """
 
     def __init__(self, stored=()):
-        super().__init__(round=0, hints=0, tries=0, emptied=False, passes=[], mark=None)
+        super().__init__(round=0, hints=0, tries=0, emptied=False, passes=[], mark=None, shown=[])
         self.update(stored)
+
+    @property
+    def deal(self) -> int:
+        """The number of the inputs that are dealt now."""
+        return self["round"] + len(self["shown"])
 
     @property
     def finished(self) -> bool:
@@ -81,16 +91,17 @@ class Entry(dict):
     def add_pass(self, day: str):
         """Count a passed check, once a round; hints opened before it count as help, later ones do not."""
         if not self.passed_this_round:
-            alone = self["hints"] == 0 and self["mark"] in (None, "on my own")
-            self["passes"].append({"round": self["round"], "day": day, "alone": alone, "hints": self["hints"]})
+            shown = self["round"] in self["shown"]
+            alone = self["hints"] == 0 and not shown and self["mark"] in (None, "on my own")
+            self["passes"].append({"round": self["round"], "day": day, "alone": alone, "hints": self["hints"],
+                                   "shown": shown})
 
     def add_mark(self, text: str):
         """Keep the learner's own judgement; it can turn this round's pass into one with help, and back."""
         self["mark"] = text
         for p in self["passes"]:
             if p["round"] == self["round"]:
-                p["alone"] = p["hints"] == 0 and text == "on my own"
-
+                p["alone"] = p["hints"] == 0 and not p.get("shown") and text == "on my own"
 
     def merged(self, other: "Entry") -> "Entry":
         """What both entries know together: every pass once, the later round's hints and mark."""
@@ -100,6 +111,7 @@ class Entry(dict):
         entry = Entry(later)
         entry["passes"] = sorted(passes.values(), key=lambda p: (p["day"], p["round"]))
         entry["tries"] = max(self["tries"], other["tries"])
+        entry["shown"] = sorted((Counter(self["shown"]) | Counter(other["shown"])).elements())
         if later["round"] == earlier["round"]:
             entry["hints"] = max(self["hints"], other["hints"])
             entry["emptied"] = bool(self["emptied"] or other["emptied"])
@@ -122,7 +134,8 @@ def _check(data) -> dict[str, Entry]:
         passes = isinstance(entry["passes"], list) and all(
             isinstance(p, dict) and isinstance(p.get("day"), str) and isinstance(p.get("alone"), bool)
             and type(p.get("round")) is int and type(p.get("hints")) is int for p in entry["passes"])
-        if not (numbers and passes):
+        shown = isinstance(entry["shown"], list) and all(type(number) is int for number in entry["shown"])
+        if not (numbers and passes and shown):
             raise ValueError(f"entry {task}")
         entries[task] = entry
     return entries

@@ -79,12 +79,13 @@ class Result(Page):
 
     `status` is "passed", "not right", "not started yet", "not finished yet" or "the check itself broke". `fault` is
     the id of the recognised mistake, and None when the answer passed, was not started or finished, or is wrong in a way
-    nobody has named.
+    nobody has named. `missed`: values worked out by hand were compared, and some are wrong.
     """
 
     task: str = ""
     status: str = WRONG
     fault: str | None = None
+    missed: bool = False
 
     def __bool__(self) -> bool:
         return self.status == PASSED
