@@ -1,23 +1,42 @@
 """What the teacher reads: a page with plots, and the same as CSV.
 
-`report/index.html` needs no network and runs no script. Everything that came from a student is escaped.
+`report/index.html` needs no network and runs no script. Everything that came from a student is escaped. A plot is a
+column of bars beside the numbers that they stand for, so it can be read on a phone and without colours.
 """
 
 import collections
 import csv
 import html
+import re
 
 from autodiff.course import api
-from autodiff.course.chart import chart
 
 MOST = 5
 LONGEST = 2000  # characters of a reason, and of what is worth a look
+# In this order, and in these colours of the style, in a bar.
+STATUSES = ("passed", "not right", "not finished yet", "not started yet", "the check itself broke", "failed")
 _STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
-table{border-collapse:collapse;margin:1rem 0}
-td:nth-child(n+7){min-width:12rem}
-th,td{border:1px solid #999;padding:.2rem .6rem;text-align:left;vertical-align:top}
-th{background:#eee}td.n{text-align:right}svg{max-width:100%;height:auto}pre{white-space:pre-wrap}"""
+:root{color-scheme:light dark;--text:#1a1a1a;--back:#fff;--line:#999;--head:#eee;--link:#0b4a8f;
+--s0:#1f6fb8;--s1:#c8641b;--s2:#d9b36c;--s3:#c4c4c4;--s4:#8c1d40;--s5:#555}
+@media(prefers-color-scheme:dark){:root{--text:#e6e6e6;--back:#161616;--line:#666;--head:#2a2a2a;--link:#8bbcf0;
+--s0:#5aa2e6;--s1:#e08a45;--s2:#a8874a;--s3:#555;--s4:#d4607f;--s5:#aaa}}
+body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:var(--text);
+background:var(--back)}
+a{color:var(--link)}nav{display:flex;flex-wrap:wrap;gap:0 1em}
+.wide{overflow-x:auto;margin:1rem 0}
+table{border-collapse:collapse}
+th,td{border:1px solid var(--line);padding:.2rem .6rem;text-align:left;vertical-align:top}
+th{background:var(--head)}td.n{text-align:right}td.t{min-width:11rem;overflow-wrap:anywhere}
+.bar{display:block;width:12rem;height:1.1em;margin:.2em 0}
+.key span{display:inline-block;width:1em;height:1em;vertical-align:-.1em;margin-right:.3em}.key{line-height:1.8}
+.key b{font-weight:normal;margin-right:1.2em;white-space:nowrap}
+@media(max-width:40rem){.bar{width:5rem}th,td{padding:.2rem .4rem}td.t{min-width:9rem}}
+"""
+_STYLE += "".join(f".s{n}{{fill:var(--s{n});background:var(--s{n})}}" for n in range(len(STATUSES)))
+
+
+class Markup(str):
+    """HTML made here, which is not escaped again."""
 
 
 def write(folder, entries, marks, left):
@@ -26,8 +45,8 @@ def write(folder, entries, marks, left):
     target.mkdir(exist_ok=True)
     graded = [(one, entry) for one, entry in entries if "verdicts" in entry]
     rows = [_row(one, entry, marks.get((one.id, one.assignment), {})) for one, entry in graded]
-    told = [(one.student, one.id, one.assignment, task, v["status"], v["fault"] or "", _title(task, v["fault"]))
-            for one, entry in graded for task, v in entry["verdicts"].items()]  # fmt: skip
+    told = [(one.student, one.id, one.assignment, task, v["status"], *_diagnosis(task, v["fault"]))
+            for one, entry in graded for task, v in entry["verdicts"].items()]
     common = mistakes(told)
     _csv(target / "marks.csv", ("student", "id", "assignment", "points", "of", "to mark by hand", "passed", "tasks",
                                 "reason", "worth a look"), rows)  # fmt: skip
@@ -41,16 +60,17 @@ def write(folder, entries, marks, left):
 def mistakes(told):
     """(number of students, task, fault, title) of each diagnosis, the most frequent first."""
     students = collections.defaultdict(set)
-    for _, student, _, task, _, fault, _ in told:
+    for _, student, _, task, _, fault, title in told:
         if fault:
-            students[task, fault].add(student)
+            students[task, fault, title].add(student)
     ranked = sorted(students.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [(len(who), task, fault, _title(task, fault)) for (task, fault), who in ranked]
+    return [(len(who), *what) for what, who in ranked]
 
 
-def _title(task, fault):
+def _diagnosis(task, fault):
+    """The id and the title of a mistake; of none that the course does not know, as after a change of it."""
     known = api.tasks().get(task)
-    return known.fault(fault).title if known and fault and known.knows(fault) else ""
+    return (fault, known.fault(fault).title) if known and fault and known.knows(fault) else ("", "")
 
 
 def _row(one, entry, mark):
@@ -89,54 +109,59 @@ def _cell(value):
 
 
 def _page(rows, told, common, left):
-    parts = ["<!doctype html><html lang=en><meta charset=utf-8><title>Marks</title>", f"<style>{_STYLE}</style>",
+    parts = ["<!doctype html><html lang=en><meta charset=utf-8><title>Marks and mistakes</title>",
+             "<meta name=viewport content='width=device-width'>", f"<style>{_STYLE}</style>",
              "<h1>Marks and mistakes</h1>",
              f"<p>{len({row[1] for row in rows})} students, {len(rows)} submissions. The question to think back on is "
              "marked by hand, so points may still be added. The same as tables: <a href=marks.csv>marks</a>, "
-             "<a href=diagnoses.csv>diagnoses</a>, <a href=mistakes.csv>mistakes</a>.</p>"]  # fmt: skip
+             "<a href=diagnoses.csv>diagnoses</a>, <a href=mistakes.csv>mistakes</a>.</p>",
+             "<nav><a href=#mistakes>Mistakes</a><a href=#points>Points</a><a href=#tasks>Tasks</a>"
+             "<a href=#students>Students</a><a href=#diagnoses>Diagnoses</a></nav>"]  # fmt: skip
     if left:
         parts += ["<h2>Not graded</h2><p>Through no fault of the submission; run the same command again.</p>",
                   _table(("what",), [(line,) for line in left])]  # fmt: skip
-    parts += _common(common[:MOST]) + _tasks(told) + _points(rows)
-    parts += ["<h2>Diagnoses</h2>", _table(("student", "task", "status", "diagnosis"), [
-        (r[0], r[3], r[4], r[6]) for r in told if r[4] != "passed"])]  # fmt: skip
+    parts += [*_common(common[:MOST]), *_points(rows), *_tasks(told), "<h2 id=students>Students</h2>", _table(
+        ("student", "assignment", "points", "of", "by hand", "passed", "reason", "worth a look"),
+        [(r[0], r[2], *r[3:6], f"{r[6]} of {r[7]}", r[8], r[9]) for r in rows]),
+        "<h2 id=diagnoses>Diagnoses</h2>", _table(("student", "task", "status", "diagnosis"), [
+            (r[0], r[3], r[4], _marked(r[6])) for r in told if r[4] != "passed"])]  # fmt: skip
     return "\n".join(parts) + "\n</html>\n"
 
 
 def _common(top):
     if not top:
-        return ["<h2>The most common mistakes</h2>", "<p>No answer met a diagnosis that has a name.</p>"]
-    table = _table(("students", "task", "mistake", "what to look at"), [
-        (n, f"{task} {_name(task)}", title, api.tasks()[task].fault(fault).look) for n, task, fault, title in top])
-    bars = {"students": (range(1, len(top) + 1), [n for n, *_ in top])}
-    return ["<h2>The most common mistakes</h2>", table,
-            _figure(bars, "rank in this table", "students", "How many students met each of the most common mistakes.")]
-
-
-def _tasks(told):
-    tasks = sorted({row[3] for row in told})
-    if not tasks:
-        return []
-    counts = collections.Counter((row[3], row[4]) for row in told)
-    kinds = sorted({row[4] for row in told}, key=lambda s: (s != "passed", s))
-    share = [100 * counts[t, "passed"] / sum(counts[t, kind] for kind in kinds) for t in tasks]
-    return ["<h2>Tasks</h2>",
-            _figure({"passed": (range(1, len(tasks) + 1), share)}, "number of the task in the table below",
-                    "passed, in %", "The lower, the harder the task was for this class."),
-            _table(("", "task", *kinds), [
-                (n, f"{t} {_name(t)}", *[counts[t, kind] for kind in kinds]) for n, t in enumerate(tasks, 1)])]
+        return ["<h2 id=mistakes>The most common mistakes</h2>", "<p>No answer met a diagnosis that has a name.</p>"]
+    most = top[0][0]
+    return ["<h2 id=mistakes>The most common mistakes</h2>",
+            _table(("students", "", "task", "mistake", "what to look at"), [
+                (n, _bar([(1, n)], most), f"{task} {_name(task)}", _marked(title),
+                 _marked(api.tasks()[task].fault(fault).look))
+                for n, task, fault, title in top])]  # fmt: skip
 
 
 def _points(rows):
-    parts = ["<h2>Points</h2>"]
     reached = [100 * row[3] / row[4] for row in rows if row[4] and row[3] is not None]
-    if reached:
-        tenths = [min(int(r // 10), 9) for r in reached]
-        middle = {"submissions": ([10 * t + 5 for t in range(10)], [tenths.count(t) for t in range(10)])}
-        parts.append(_figure(middle, "points reached, in %, by tenths", "submissions",
-                             "How many submissions reached which share of their points."))
-    return [*parts, _table(("student", "assignment", "points", "of", "by hand", "passed", "reason", "worth a look"), [
-        (r[0], r[2], *r[3:6], f"{r[6]} of {r[7]}", r[8], r[9]) for r in rows])]  # fmt: skip
+    if not reached:
+        return []
+    counts = collections.Counter(min(int(r // 10), 9) for r in reached)
+    most = max(counts.values())
+    return ["<h2 id=points>Points</h2><p>How many submissions reached which share of their points.</p>",
+            _table(("points, in %", "submissions", ""), [
+                (f"{10 * t}–{10 * t + (10 if t == 9 else 9)}", counts[t], _bar([(0, counts[t])], most))
+                for t in range(10)])]  # fmt: skip
+
+
+def _tasks(told):
+    counts = collections.Counter((row[3], row[4]) for row in told)
+    kinds = [kind for kind in STATUSES if any(status == kind for _, status in counts)]
+    tasks = sorted({row[3] for row in told})
+    if not tasks:
+        return []
+    key = "".join(f"<b><span class=s{STATUSES.index(kind)}></span>{kind}</b>" for kind in kinds)
+    return ["<h2 id=tasks>Tasks</h2>", f"<p class=key>{key}</p>", _table(("task", "", *kinds), [
+        (f"{t} {_name(t)}", _bar([(n, counts[t, kind]) for n, kind in enumerate(STATUSES)],
+                                 sum(counts[t, kind] for kind in kinds)), *[counts[t, kind] for kind in kinds])
+        for t in tasks])]  # fmt: skip
 
 
 def _name(task):
@@ -144,13 +169,33 @@ def _name(task):
     return known.title if known else ""
 
 
-def _table(header, rows):
-    def cells(values, tag):
-        return "".join(f"<{tag}{' class=n' if isinstance(v, int | float) else ''}>{_escaped(v)}</{tag}>"
-                       for v in values)  # fmt: skip
+def _bar(parts, whole):
+    """A bar as long as the counts in `parts`, [(colour, count)], are of `whole`."""
+    drawn, at = "", 0.0
+    for colour, count in parts:
+        width = 100 * count / whole
+        drawn += f'<rect class=s{colour} x="{at:.2f}" width="{width:.2f}" height="8" />' if count else ""
+        at += width
+    return Markup(f'<svg class=bar viewBox="0 0 100 8" preserveAspectRatio=none aria-hidden=true>{drawn}</svg>')
 
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>\n" for row in rows)
-    return f"<table><thead><tr>{cells(header, 'th')}</tr></thead><tbody>\n{body}</tbody></table>"
+
+def _marked(text):
+    """The course's own words, with their `code`."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", _escaped(text)))
+
+
+def _table(header, rows):
+    def cell(value, tag):
+        shown = value if isinstance(value, Markup) else _escaped(value)
+        long = len(shown) > 30 and "<svg" not in shown
+        kind = " class=n" if isinstance(value, int | float) else " class=t" if long else ""
+        return f"<{tag}{kind}>{shown}</{tag}>"
+
+    def line(values, tag):
+        return f"<tr>{''.join(cell(v, tag) for v in values)}</tr>\n"
+
+    body = "".join(line(row, "td") for row in rows)
+    return f"<div class=wide><table><thead>{line(header, 'th')}</thead><tbody>\n{body}</tbody></table></div>"
 
 
 def _escaped(value):
@@ -158,9 +203,3 @@ def _escaped(value):
         return ""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return html.escape(text.encode("utf-8", "replace").decode())
-
-
-def _figure(lines, xlabel, ylabel, says):
-    made = chart(lines, xlabel, ylabel, says=says)
-    words = html.escape(made.text())
-    return f"<figure>{made.svg()}<details><summary>The plot in words</summary><pre>{words}</pre></details></figure>"

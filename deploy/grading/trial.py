@@ -32,7 +32,7 @@ from deploy.grading.gradebook import Course
 from deploy.grading.submissions import Assignment, safe_id
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIMITS = ["--cell", "20", "--seconds", "150", "--memory", "1"]
+LIMITS = ["--cell", "10", "--seconds", "150", "--memory", "1"]
 
 
 def main(arguments):
@@ -56,12 +56,12 @@ def main(arguments):
             target = folder / f"course-{way}"
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(course, target)
-            took, used = graded(way, handed_in, target)
+            took, used, most = graded(way, handed_in, target)
             found = compared(made, target)
             wrong += len(found)
             print("\n".join(found))
             print(f"{way:5} {len(made)} submissions, {took:.0f} s, {used:.0f} s of processor time in sandboxes, "
-                  f"{len(found)} marks not as expected", flush=True)  # fmt: skip
+                  f"{most / 2**20:.0f} MB at most, {len(found)} marks not as expected", flush=True)  # fmt: skip
         server.setblocking(False)
         try:
             server.accept()
@@ -107,9 +107,10 @@ def outside(course):
 
 
 def graded(way, handed_in, target):
-    """Grade in one way: seconds, and processor seconds in the sandboxes."""
+    """Grade in one way: seconds, processor seconds in the sandboxes, and the most bytes in memory at a time."""
     command = [sys.executable, "-m", "deploy.grading", str(handed_in), "--course", str(target), *LIMITS]
-    started = time.monotonic()
+    started, most, over = time.monotonic(), [0], threading.Event()
+    threading.Thread(target=watch_memory, args=(most, over), daemon=True).start()
     if way == "dask":
         with cluster(2) as address:
             subprocess.run([*command, "--dask", address], cwd=ROOT, check=True)
@@ -121,8 +122,15 @@ def graded(way, handed_in, target):
             if process.wait():
                 raise SystemExit(f"the grading ended with status {process.returncode}")
     took = time.monotonic() - started
+    over.set()
     kept = [json.loads(path.read_text()) for path in (target / "results").glob("*/*.json")]
-    return took, sum((entry["result"] or {}).get("cpu", 0) for entry in kept)
+    return took, sum((entry["result"] or {}).get("cpu", 0) for entry in kept), most[0]
+
+
+def watch_memory(most, over):
+    """Keep the most bytes that the grading, its workers and the sandboxes hold."""
+    while not over.wait(0.5):
+        most[0] = max(most[0], sandbox.memory_of(os.getpid()))
 
 
 def kill_half_way(pid, target, count):
