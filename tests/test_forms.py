@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.course import checks_13, forms, judge
+from autodiff.course import api, checks_13, forms, judge, prove
 from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Asked, Case, by_hand, function, question
 from autodiff.course.judge import Attempt, Fault
 from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG
@@ -66,7 +66,7 @@ def test_by_hand_tells_right_unfinished_and_untouched_apart(hand):
 
 def test_by_hand_names_the_fault_and_hides_the_target_at_first(hand):
     result = judged(hand, 8, 8)
-    assert result.fault == "no-product" and "8 is the sum; another value is right" in result.text()
+    assert result.fault == "no-product" and result.missed and "8 is the sum; another value is right" in result.text()
     assert "expected" not in result.table.header and "15" not in result.text()
     result = judged(hand, 8, 8, misses=1)
     assert "8 is the sum; 15 is right" in result.text() and "expected" in result.table.header
@@ -78,7 +78,13 @@ def test_by_hand_says_how_when_nothing_fits(hand):
 
 
 def test_by_hand_knows_the_answers_of_an_earlier_day(hand):
-    assert judged(hand, 15, 8, round=1).fault == "old-numbers" and judged(hand, 24, 10, round=1).status == PASSED
+    assert judged(hand, 24, 10, round=1).status == PASSED
+    result = judged(hand, 15, 8, round=1, misses=3)
+    assert result.fault == "old-numbers" and not result.missed and "expected" not in result.table.header
+
+
+def test_by_hand_does_not_ask_for_a_sum_once_more_whose_target_is_shown(hand):
+    assert "once more" in judged(hand, 15, 9).text() and "once more" not in judged(hand, 15, 9, misses=1).text()
 
 
 def test_by_hand_quotes_one_line_of_new_inputs_that_have_a_table():
@@ -89,7 +95,8 @@ def test_by_hand_quotes_one_line_of_new_inputs_that_have_a_table():
 
 
 def test_by_hand_says_which_form_is_wanted(hand):
-    assert "expected a number" in judged(hand, "fifteen", 8).text()
+    result = judged(hand, "fifteen", 8)
+    assert "expected a number" in result.text() and not result.missed
 
 
 @pytest.fixture
@@ -161,7 +168,8 @@ def test_function_passes_names_and_shows():
 def test_function_tells_a_wrong_entry_from_a_wrong_form():
     task = function("99.a", "t", "pair", "x", cases=lambda rng: [Case((4.0,))], right=lambda x: [x, 2 * x], faults=[],
                     hints=HINTS, good="good", expects="a list of two numbers")
-    assert "Expected a list of two numbers" in words(judged(task, lambda x: {0: x, 1: 2 * x}))
+    text = words(judged(task, lambda x: {0: x, 1: 2 * x}))
+    assert "Expected a list of two numbers" in text and "Look at the form of what you return" in text
     assert "Expected a list" not in words(judged(task, lambda x: [x, None]))
 
 
@@ -200,6 +208,25 @@ def test_function_names_a_fault_by_its_error_only_when_the_cases_before_agree():
 def test_an_error_of_the_engine_is_shown_at_the_learners_line():
     text = judged(doubled(), lambda x: ad.Var([1, 2]) * x).text()
     assert "raised TypeError" in text and "line" in text and "lambda x: ad.Var([1, 2]) * x" in text
+
+
+def test_a_call_that_stops_or_gives_nothing_is_shown_with_its_case():
+    assert "`<lambda>([1, " in words(judged(doubled(), lambda x: 1 / 0))
+    assert ")` (small) raised ZeroDivisionError" in words(judged(doubled(), lambda x: 1 / 0))
+    task = function("99.a", "t", "f", "x", cases=lambda rng: [Case((1.0,), "one")], right=lambda x: x, faults=[],
+                    hints=HINTS, good="good")
+    assert "`<lambda>(1)` (one) returned None" in words(judged(task, lambda x: None))
+
+
+def test_what_differs_is_in_the_table_when_both_sides_are_long():
+    task = function("99.a", "t", "f", "x", cases=lambda rng: [Case((1.0,)), Case((2.0,))], hints=HINTS, good="good",
+                    right=lambda x: {"value": 12345.0, "gradient of w1": [1, 2, 3, 4, 5], "w2": x}, faults=[])
+
+    def nearly(x):
+        return {"value": 12345.0, "gradient of w1": [1, 2, 3, 4, 5], "w2": 1.0}
+
+    right, wrong = judged(task, nearly).table.rows
+    assert wrong[1:3] == ("... w2: 2}", "... w2: 1}") and right[1] == right[2]
 
 
 def test_function_shows_the_call_as_one_writes_it():
@@ -284,6 +311,9 @@ def test_tests_are_judged_by_what_they_accept(audit):
     assert judged(audit, good).status == PASSED
     assert judged(audit, lambda op: op(1.0) == 2).fault == "scale"
     assert judged(audit, lambda op: True).fault == "accepts-all"
+    silent = judged(audit, lambda op: print(op(1.0) == 2))
+    assert silent.fault == "accepts-all" and "returned None each time" in silent.text() and "True" in silent.text()
+    assert "returned None" not in judged(audit, lambda op: True).text()
     assert judged(audit, lambda op: False).fault == "refuses-all"
     result = judged(audit, lambda op: op(100.0) == 100)
     assert result.fault is None and "refuse `right_op`, which is right" in result.text()
@@ -430,3 +460,12 @@ def test_a_report_is_judged_by_what_ran_and_not_by_a_clock():
         result = judged(checks_13._TASK_D, names["report"])
         assert (result.status, result.fault) == (WRONG if fault_id else PASSED, fault_id)
         assert not {"measure", "segmented"} & set(names), "what the check brings goes with it"
+
+
+# What every task has
+
+
+@pytest.mark.parametrize("task", api.tasks())
+def test_a_task_has_at_least_four_known_wrong_answers(task):
+    """Different ones: test_exercises.py puts each in place of the solution, and looks at what it is told."""
+    assert len({wrong.source for wrong in prove.wrong_answers(task[:2]) if wrong.task == task}) >= 4

@@ -502,7 +502,11 @@ def tests(id: str, title: str, name: str, argument: str, *, right: Mapping[str, 
             return attempt.wrong([f"Your tests refuse `{refused[0]}`, which is right.", *shown], table=table,
                                  look="Which of your tests fails? Is its tolerance too small, or its point a kink?")
         if len(passed) == len(planted):
-            return attempt.fault(always, (), table, name=passed[0][1], call=f"{name_of(answer)}({passed[0][1]})")
+            results = [result for _, result in said.values()]
+            shown = printed(results[0])
+            if all(result.value is None for result in results):
+                shown = [f"`{name_of(answer)}` returned None each time, and no assertion failed.", *shown]
+            return attempt.fault(always, shown, table, name=passed[0][1], call=f"{name_of(answer)}({passed[0][1]})")
         if passed:
             fault, label = passed[0]
             return attempt.fault(fault.id, [f"Your tests accept `{label}`, which is faulty."], table, name=label,
