@@ -4,11 +4,13 @@ The function is that of lesson 05, f(x1, x2) = (x1 * x2, x1**2 + x2). Wrong answ
 wrong_answers/06.txt.
 """
 
+from itertools import product
+
 import numpy as np
 
 from autodiff import GradStore, Tensor, Var, sorted_nodes
 from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, Case, as_array, by_hand, function, nonzero, same, show
-from autodiff.course.judge import EARLY_RETURN, Fault, name_of, printed, run
+from autodiff.course.judge import EARLY_RETURN, MADE_PLAIN, Fault, name_of, printed, run
 from autodiff.course.result import show_number
 
 
@@ -35,9 +37,13 @@ def _x2_kept(x):
 # 06.a: a table and an answer, by hand.
 
 
+_DEALS = ((3, 5, 2, 4), (2, 7, 3, -2), (4, 3, -2, 5), (-3, 5, 4, 7), (5, -2, 3, 7))
+_LESSON = (2, 3)  # x and v of the lesson
+
+
 def _deal(number):
     """(x, v): numbers for which no two mistakes give the same answers."""
-    x1, x2, v1, v2 = ((3, 5, 2, 4), (2, 7, 3, -2), (4, 3, -2, 5), (-3, 5, 4, 7), (5, -2, 3, 7))[number % 5]
+    x1, x2, v1, v2 = _DEALS[number % len(_DEALS)]
     return np.array([x1, x2], float), np.array([v1, v2], float)
 
 
@@ -70,6 +76,20 @@ _FAULTS_A = (
           "Your four slopes stand in one list. J has two rows, one for each output, and each row is a list of its own.",
           "the brackets: [[..., ...], [..., ...]].",
           (lambda d: (_jacobian(d[0]).ravel(), None),)),
+    Fault("exchanged", "the table and the answer are exchanged",
+          "`J` has your two numbers, and `answer` your table.",
+          "the two names, and the order in which `check` takes them: first J, then the answer.",
+          (lambda d: (_vjp(*d), _jacobian(d[0])),)),
+    Fault("in-a-table", "the answer has a pair of brackets too many",
+          "The numbers of your answer {answer} are right. Asked for is a list of two numbers, one for each input, and "
+          "yours is a table.",
+          "the brackets: [..., ...].",
+          (lambda d: (_jacobian(d[0]), _vjp(*d)[:, None]), lambda d: (_jacobian(d[0]), _vjp(*d)[None]))),
+    Fault("lesson-numbers", "this is the table of the lesson",
+          "Your J belongs to x1 = 2, x2 = 3, the point of lesson 05. The slopes change with the point, and here it is "
+          "another one.",
+          "the line that `given` prints.",
+          (_a(lambda x: _jacobian(_LESSON)),)),
     Fault("x2-lost", "x2 is left out of the second output",
           "In the second row your slope in x2 is 0. But x2 is added in y2 = x1**2 + x2, so y2 grows as fast as x2.",
           "the last entry of the table.",
@@ -142,8 +162,11 @@ def _cases_b(rng):
     def pair():
         return np.array([nonzero(rng), nonzero(rng)])
 
+    def halves():
+        return np.array([nonzero(rng, step=1.0), nonzero(rng, step=1.0)])
+
     cases = [("v = (2, 3), as in the lesson", np.array([2.0, 3.0]), np.array([2.0, 3.0])),
-             ("v = (1, 0)", pair(), np.array([1.0, 0.0])), ("v = (0, 1)", pair(), np.array([0.0, 1.0])),
+             ("v = (1, 0)", halves(), np.array([1.0, 0.0])), ("v = (0, 1)", halves(), np.array([0.0, 1.0])),
              ("any v", pair(), pair()), ("any v", pair(), pair()),
              # A step at x2 is lost beside x1**2. The right answer has no rounding, not even in float32.
              ("x1 large, v = (0, 1)", pair() * np.array([2.0**29, 1.0]), np.array([0.0, 1.0]))]
@@ -274,6 +297,17 @@ _FAULTS_B = (
           "table.",
           "where v appears in your function.",
           (lambda x, v: _jacobian(x), lambda x, v: _jacobian(x).T)),
+    Fault("fixed-numbers", "the slopes are fixed numbers",
+          "Your Jacobian is the one at a single point, that of the lesson or of task a. At another x the slopes are "
+          "others: three of the four have x in them.",
+          "each number in your table. Which of them is x[0], which x[1], which 2 * x[0]?",
+          tuple(lambda x, v, at=at: v @ _jacobian(at) for at in (_LESSON, *(deal[:2] for deal in _DEALS)))),
+    Fault("whole-numbers", "the slopes are rounded to whole numbers",
+          "Where x has whole numbers your function is right. `{call}` should be {want}, and what comes after the point "
+          "was cut off. An array of integers does that to each number that is put into it.",
+          "`dtype=int`, `astype(int)` or `int(...)` in your function.",
+          (lambda x, v: v @ _jacobian(x).astype(int), lambda x, v: (v @ _jacobian(x)).astype(int),
+           lambda x, v: v.astype(int) @ _jacobian(x).astype(int))),
     Fault("engine-used", "the engine did the work",
           "The numbers may be right, but they come from the engine: during `{call}` Tensors were made. This task is to "
           "do by hand what the engine does.",
@@ -327,6 +361,12 @@ def _right_c(x, v):
     return {"value": float(v @ _f(at)), "gradient of x": _vjp(at, v)}
 
 
+def _with_cut(x, v, *cuts):
+    """The number of task c, with some of its four x as plain numbers."""
+    a, b, c, d = (x[k].item() if cut else x[k] for k, cut in zip((0, 1, 0, 1), cuts))
+    return v[0] * (a * b) + v[1] * (c**2 + d)
+
+
 _FAULTS_C = (
     Fault("no-weights", "the outputs are added without weights",
           "Your number is y1 + y2. Its gradient is the answer to v = (1, 1) alone. v says how much each output counts "
@@ -361,16 +401,21 @@ _FAULTS_C = (
           "Your value is right, but a backward pass from it finds no way to x. `.data`, `.item()` and `float` give "
           "plain numbers, and what is computed from these is not recorded.",
           "the lines in which a plain number is made of a Tensor. Compute with x itself.",
-          (lambda x, v: float(v @ _f(x.data)), lambda x, v: float((_f(x) * v).sum()),
-           lambda x, v: float(_f(x)[0]), lambda x, v: np.asarray(_f(x)), lambda x, v: np.array(_f(x)))),
+          (lambda x, v: v @ _f(x.data),)),
+    MADE_PLAIN,
     Fault("half-cut", "only one of the outputs has a history",
           "Your value is right, and your gradient is that of one output alone. The other one was made a plain number "
           "on the way, with `.data`, `.item()` or from x.data.",
           "the term of your sum in which the history ends.",
           (lambda x, v: v[0] * _f(x)[0] + v[1] * _f(x.data)[1], lambda x, v: v[0] * _f(x.data)[0] + v[1] * _f(x)[1])),
+    Fault("factor-cut", "the history of one factor is cut",
+          "Your value is right, and one of the four slopes is missing: a single x[0] or x[1] was made a plain number "
+          "before it was multiplied or added, and the engine takes it for a constant.",
+          "each place where x stands in your function: `.data`, `.item()` and `.detach()` behind it.",
+          tuple(lambda x, v, cut=cut: _with_cut(x, v, *cut) for cut in product((False, True), repeat=4) if any(cut))),
     Fault("answer-returned", "the answer itself is returned, not the number it belongs to",
-          "{got}: these are the entries of v @ J. Asked for is the number whose gradient they are. You need no slope "
-          "to write it down; the engine finds the slopes.",
+          "What you return are the entries of v @ J, or the store with them. Asked for is the number whose gradient "
+          "they are. You need no slope to write it down; the engine finds the slopes.",
           "the table of lesson 05: for v = (2, 3) it names a number made of y1 and y2.",
           (lambda x, v: _vjp(x.data, v), lambda x, v: _f(x).backward(v),
            lambda x, v: np.stack([v[0] * x[1] + 2 * v[1] * x[0], v[0] * x[0] + v[1]]),
@@ -465,6 +510,9 @@ def _wasteful(attempt, answer, runs):
         return None
     for case, call, _ in runs:
         pullback, outputs = case.args.made[0]
+        if pullback.calls == outputs + 1 and outputs > 1:
+            return attempt.fault("one-pass-more", [f"`{call}` ({case.at}) returned the right table."], None,
+                                 outputs=outputs)
         if pullback.calls > outputs:
             words = dict(call=call, calls=pullback.calls, outputs=outputs, name=name_of(answer))
             return attempt.fault("too-many-passes", [f"`{call}` ({case.at}) returned the right table."], None, **words)
@@ -519,6 +567,10 @@ _FAULTS_D = (
           "row for each output.",
           "what joins the rows: np.concatenate makes one line of them, np.stack a table.",
           (lambda p, n: np.concatenate([p(unit) for unit in np.eye(n)]),)),
+    Fault("one-pass-more", "one pass too many",
+          "But the pullback was called once more than there are outputs, {outputs}. Each call is a backward pass. If "
+          "you wanted to know how many inputs there are: any of the rows tells it by its length.",
+          "the call that is not for a row. A list of rows needs no size in advance."),
     Fault("too-many-passes", "more passes than outputs",
           "But the pullback was called {calls} times for {outputs} outputs. One call gives a whole row. To ask for "
           "each entry separately is the work of finite differences again.",

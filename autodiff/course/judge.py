@@ -80,6 +80,11 @@ NO_ATTRIBUTE = Fault(
     "no-attribute", "a node has no such attribute",
     "A node has no `{attribute}`. A node has `name`, `value` and `inputs`.",
     "the word after the dot in the line shown.")
+MADE_PLAIN = Fault(
+    "made-plain", "a plain number is made of a Tensor",
+    "The engine refuses to make a plain number, or a plain array, of a Tensor that has a history: nothing that is "
+    "computed from it would be recorded. So your function stopped.",
+    "the line shown. Compute with the Tensor itself, and leave out `float` or `np.array`.")
 _UNNAMED = "This is not one of the mistakes the check knows by name."
 
 
@@ -438,8 +443,10 @@ def _message(error: BaseException, limit: int = 400) -> str:
 
 
 def _known_error(error: BaseException) -> tuple[Fault | None, dict]:
-    """The fault behind a mistake in the use of nodes, and its words."""
+    """The fault behind a mistake in the use of nodes or tensors, and its words."""
     text = _message(error)
+    if isinstance(error, TypeError) and "is tracked and can't be turned into a" in text:
+        return MADE_PLAIN, {}
     if isinstance(error, TypeError) and "operand" in text and "'Node'" in text:
         return NODE_AS_NUMBER, {}
     if isinstance(error, AttributeError) and text.startswith("'Node' object has no attribute"):
