@@ -15,17 +15,17 @@ sys.path.insert(0, str(HERE))
 import handout  # noqa: E402
 from spawner import StudentSpawner  # noqa: E402
 
-FOLDER = pathlib.Path(os.environ.get("AUTODIFF_HUB_FOLDER", "/srv/autodiff"))
+FOLDER = pathlib.Path(os.environ["AUTODIFF_HUB_FOLDER"])
 STATE = FOLDER / "state"
 
 c = get_config()  # noqa: F821  JupyterHub defines it
 
-c.JupyterHub.bind_url = os.environ.get("AUTODIFF_HUB_BIND", "http://127.0.0.1:8000")
-c.JupyterHub.hub_port = int(os.environ.get("AUTODIFF_HUB_PORT", "8081"))
-c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{os.environ.get('AUTODIFF_HUB_PROXY_PORT', '8001')}"
+c.JupyterHub.bind_url = os.environ["AUTODIFF_HUB_BIND"]
+c.JupyterHub.hub_port = int(os.environ["AUTODIFF_HUB_PORT"])
+c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{os.environ['AUTODIFF_HUB_PROXY_PORT']}"
 c.ConfigurableHTTPProxy.pid_file = str(STATE / "proxy.pid")
-c.ConfigurableHTTPProxy.command = [os.environ.get("AUTODIFF_HUB_PROXY", "configurable-http-proxy")]
-c.JupyterHub.db_url = os.environ.get("AUTODIFF_HUB_DB", f"sqlite:///{STATE / 'hub.sqlite'}")
+c.ConfigurableHTTPProxy.command = [os.environ["AUTODIFF_HUB_PROXY"]]
+c.JupyterHub.db_url = f"sqlite:///{STATE / 'hub.sqlite'}"
 c.JupyterHub.upgrade_db = True
 c.JupyterHub.cookie_secret = secrets.token_bytes(32)  # a start logs everybody out
 if certificate := os.environ.get("AUTODIFF_HUB_CERTIFICATE"):

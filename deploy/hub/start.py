@@ -34,6 +34,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROXY = "configurable-http-proxy@5.3.0"
 OLDEST = (3, 11)
+NETLOC = re.compile(r"([\w.-]+|\[[\da-fA-F:]+\])(:\d{1,5})?")
 # What a folder of a class server has in it, and the longest path of a socket less what Jupyter adds below a home.
 PARTS = {"course", "gitconfig", "homes", "proxy", "state", "venv"}
 LONGEST_HOME = 107 - len("/.run/kernel-00000000-0000-0000-0000-000000000000-ipc-1")
@@ -43,7 +44,7 @@ class StartError(Exception):
     """Its text is the sentence the teacher reads."""
 
 
-def main(arguments):
+def parser():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/srv/autodiff"))
     parser.add_argument("--students", type=pathlib.Path, help="a file with one user name a line")
@@ -51,11 +52,16 @@ def main(arguments):
     parser.add_argument("--installed", action="store_true", help="use this Python and the proxy on the PATH")
     parser.add_argument("--set-up-only", action="store_true", help="do not start the server")
     parser.add_argument("--remove", action="store_true", help="remove the folder, with all work in it, and the users")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments):
+    options = parser().parse_args(arguments)
     os.umask(0o022)
     try:
-        check_root()
         folder = options.folder.resolve()
+        if reason := not_root() if options.remove else missing(options.installed):
+            raise StartError(reason)
         if options.remove:
             remove(folder)
         else:
@@ -70,9 +76,7 @@ def main(arguments):
 
 
 def start(folder, options):
-    environment = settings(folder)
-    if reason := missing(options.installed):
-        raise StartError(reason)
+    environment = settings(folder, options.installed)
     if options.students:
         check_names(folder, options.students)
     check_bind(environment)
@@ -80,41 +84,49 @@ def start(folder, options):
     python = sys.executable if options.installed else str(folder / "venv" / "bin" / "python")
     with Lock(folder) as lock:
         if not lock.held:
-            return take_in(folder, options, python, environment, lock.holder())
-        set_up(folder, options.installed)
+            return take_in(folder, options, python, lock.holder())
         end_leftovers(folder)
-        accounts(folder, options, python, environment, ["--end-sessions"])
-        if options.set_up_only:
-            return
-        serve(folder, python, environment | choose_ports(environment), lock)
+        ports = {} if options.set_up_only else choose_ports(environment)
+        set_up(folder, options.installed)
+        accounts(folder, options, python, ["--end-sessions"])
+        if not options.set_up_only:
+            serve(folder, python, environment | ports, lock)
 
 
-def take_in(folder, options, python, environment, holder):
+def take_in(folder, options, python, holder):
     """New names, new passwords and changed exercises, for a class server that runs."""
-    if not (folder / "state" / "installed").exists():
+    if not (options.installed or (folder / "state" / "installed").exists()):
         raise StartError(f"A class server is being set up in {folder} (process {holder}): wait for it.")
     hand_out(folder)
-    accounts(folder, options, python, environment)
+    accounts(folder, options, python)
     print(f"The class server runs already (process {holder}); what is new was taken in.")
 
 
 # What must be there
 
 
-def check_root():
+def not_root():
     if sys.platform != "linux" or os.geteuid() != 0:
-        raise StartError("The class server needs Linux and root, because each student becomes a system user: use sudo.")
+        return "The class server needs Linux and root, because each student becomes a system user: use sudo."
+    return None
 
 
 def missing(installed=False):
-    """The sentence about what this machine lacks, or None."""
+    """The sentence about what is missing to set a class server up here, or None."""
+    if reason := not_root():
+        return reason
     needed = [("git", "the course is handed out with it"), ("useradd", "each student becomes a system user")]
-    if not installed:
-        needed.append(("npm", "JupyterHub's proxy comes from it"))
+    needed.append(("configurable-http-proxy", "JupyterHub needs it") if installed else
+                  ("npm", "JupyterHub's proxy comes from it"))
     for program, reason in needed:
         if shutil.which(program) is None:
             return f"There is no {program} on this machine, and {reason}: install it, then run this again."
-    if not installed and find_python() is None:
+    if installed:
+        prefix = pathlib.Path(sys.prefix)
+        for place in (prefix / "bin", prefix / "lib", prefix, *prefix.parents):
+            if place.stat().st_mode & 0o002:
+                return f"Students could change {place}, and JupyterHub is in it: shut it with chmod o-w {place}."
+    elif find_python() is None:
         return ("There is no Python 3.11 or newer on this machine that every user can read and that has venv: install "
                 "one for all users (on Debian and Ubuntu python3 and python3-venv), then run this again.")
     return None
@@ -152,7 +164,7 @@ def check_bind(environment):
     """Raise where the address and the certificate do not fit, and say so where passwords would travel in the open."""
     url = urllib.parse.urlsplit(environment["AUTODIFF_HUB_BIND"])
     certificate, key = (environment.get(f"AUTODIFF_HUB_{name}") for name in ("CERTIFICATE", "KEY"))
-    if url.scheme not in ("http", "https") or not url.hostname or not re.fullmatch(r"[^@/]+?(:\d{1,5})?", url.netloc):
+    if url.scheme not in ("http", "https") or not url.hostname or not NETLOC.fullmatch(url.netloc):
         raise StartError(f"AUTODIFF_HUB_BIND is an address such as https://0.0.0.0:443, and not {url.geturl()!r}.")
     if (url.scheme == "https") != bool(certificate and key):
         raise StartError("An address with https needs AUTODIFF_HUB_CERTIFICATE and AUTODIFF_HUB_KEY, and one with http "
@@ -162,9 +174,16 @@ def check_bind(environment):
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
         except OSError as error:  # no such file, no certificate in it, or one that another key belongs to
             raise StartError(f"The certificate {certificate} with the key {key} cannot be used: {error}.") from None
+        if has_expired(certificate):
+            print(f"The certificate {certificate} has expired: browsers will warn everybody.", flush=True)
     elif url.hostname not in ("127.0.0.1", "::1", "localhost"):
         print("There is no certificate: passwords travel in the open, unless a reverse proxy that has one is in front.",
               flush=True)
+
+
+def has_expired(certificate):
+    command = ["openssl", "x509", "-noout", "-checkend", "0", "-in", certificate]
+    return shutil.which("openssl") is not None and subprocess.run(command, capture_output=True).returncode == 1
 
 
 def address(environment):
@@ -201,16 +220,16 @@ def is_free(host, port):
     return True
 
 
-def settings(folder):
-    """The environment of the hub: what the caller has set goes before."""
+def settings(folder, installed=False):
+    """The environment of the hub, which runs in its own folder."""
     proxy = folder / "proxy" / "node_modules" / ".bin" / "configurable-http-proxy"
-    defaults = {
-        "AUTODIFF_HUB_BIND": "http://127.0.0.1:8000",
-        "AUTODIFF_HUB_DB": f"sqlite:///{folder / 'state' / 'hub.sqlite'}",
-        "AUTODIFF_HUB_PROXY": str(proxy),
+    named = [name for name in ("AUTODIFF_HUB_CERTIFICATE", "AUTODIFF_HUB_KEY") if os.environ.get(name)]
+    files = {name: os.path.abspath(os.environ[name]) for name in named}
+    return {"AUTODIFF_HUB_BIND": "http://127.0.0.1:8000"} | dict(os.environ) | files | {
+        "AUTODIFF_HUB_FOLDER": str(folder),
+        "AUTODIFF_HUB_PROXY": "configurable-http-proxy" if installed else str(proxy),
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
-    fixed = {"AUTODIFF_HUB_FOLDER": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    return defaults | dict(os.environ) | fixed
 
 
 # Setting up
@@ -304,9 +323,9 @@ def hand_out(folder):
     handout.hand_out(folder / "course")
 
 
-def accounts(folder, options, python, environment, more=()):
+def accounts(folder, options, python, more=()):
     """Accounts, passwords and system users; the folders of earlier students are theirs again in a new container."""
-    command = [python, str(HERE / "students.py"), str(folder / "state" / "passwords.csv"), *more]
+    command = [python, str(HERE / "students.py"), str(folder / "state"), *more]
     command += ["--students", str(options.students)] if options.students else []
     command += [f"--new-password={name}" for name in options.new_password]
     homes = folder / "homes"
@@ -315,8 +334,8 @@ def accounts(folder, options, python, environment, more=()):
         names += [name for name in students.read(options.students) if name not in names]
     for name in names:
         users.make(name, homes)
-    if subprocess.run(command, env=environment).returncode:
-        raise StartError("The class server was not started.")
+    if subprocess.run(command, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}).returncode:
+        raise StartError("No accounts were made.")
 
 
 def run(command, log, reason="this command failed"):
@@ -348,7 +367,7 @@ def serve(folder, python, environment, lock):
         signal.signal(number, lambda *_: hub.terminate())
     while hub.poll() is None and is_free("127.0.0.1", int(environment["AUTODIFF_HUB_PORT"])):
         time.sleep(0.1)
-    if hub.poll() is None:
+    if hub.poll() is None:  # it listens only when its proxy does
         print(f"The class server runs, and Ctrl+C stops it. Students log in at {address(environment)}\n"
               "After the login there is a link for each lesson and exercise, to click or to hand out.", flush=True)
     if hub.wait():

@@ -1,11 +1,11 @@
 """Accounts of a class: one for each line of a list, each with a password of its own.
 
-    python deploy/hub/students.py passwords.csv --students class.txt
-    python deploy/hub/students.py passwords.csv --new-password anna
+    python deploy/hub/students.py /srv/autodiff/state --students class.txt
+    python deploy/hub/students.py /srv/autodiff/state --new-password anna
 
 A line is a user name: small letters, digits and hyphens, a letter first. Names that have an account keep it and their
-password. Only accounts made here can log in; nobody can sign up. Passwords are written to the file named, and nowhere
-else: the hub keeps hashes. deploy/hub/start.py runs this.
+password. Only accounts made here can log in; nobody can sign up. Passwords are written to passwords.csv in that folder,
+and nowhere else: the hub keeps hashes. deploy/hub/start.py runs this.
 """
 
 import argparse
@@ -115,7 +115,7 @@ def write(path, passwords):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("passwords", type=pathlib.Path)
+    parser.add_argument("state", type=pathlib.Path)
     parser.add_argument("--students", type=pathlib.Path)
     parser.add_argument("--new-password", metavar="NAME", action="append", default=[])
     parser.add_argument("--end-sessions", action="store_true")
@@ -123,7 +123,7 @@ def main(arguments):
     logging.disable(logging.INFO)
     try:
         listed = read(options.students) if options.students else []
-        accounts = Accounts(os.environ.get("AUTODIFF_HUB_DB", "sqlite:////srv/autodiff/state/hub.sqlite"))
+        accounts = Accounts(f"sqlite:///{options.state.resolve() / 'hub.sqlite'}")
         known = accounts.names()
         if unknown := [name for name in options.new_password if name not in known]:
             raise ListError(f"There is no account of {', '.join(unknown)}.")
@@ -134,11 +134,12 @@ def main(arguments):
     except ListError as error:
         print(f"Nothing has changed:\n{error}", file=sys.stderr)
         return 1
+    file = options.state / "passwords.csv"
     if passwords:
-        write(options.passwords, passwords)
+        write(file, passwords)
     accounts.commit()
     if passwords:
-        print(f"{len(passwords)} new passwords are in {options.passwords}: hand them out, then delete the file.")
+        print(f"{len(passwords)} new passwords are in {file}: hand them out, then delete the file.")
     if options.students and (others := sorted(known - set(listed))):
         print(f"Not in the list, and kept with their work: {', '.join(others)}.")
     return 0

@@ -17,6 +17,7 @@ import time
 import urllib.parse
 import uuid
 
+import users
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClosedError, websocket_connect
 
@@ -108,6 +109,11 @@ class Student:
 
     async def stop(self):
         await self.ask(f"/hub/api/users/{self.name}/server", "DELETE")
+        while True:
+            state = json.loads((await self.ask(f"/hub/api/users/{self.name}")).body)
+            if not state.get("server") and not state.get("pending"):
+                break
+            await asyncio.sleep(0.5)
 
     async def get_course(self, repository):
         query = urllib.parse.urlencode({"repo": repository, "targetpath": "course", "branch": "main"})
@@ -173,18 +179,19 @@ class Student:
         return result
 
 
-def memory_and_processor():
-    """{kind: [processes, MB]} of the students' servers and kernels, and their seconds of processor.
+def memory_and_processor(names):
+    """{kind: [processes, MB]} of these students' servers and kernels, and their seconds of processor.
 
     Memory that several processes share is divided among them.
     """
+    numbers = {user.pw_uid for name in names if (user := users.find(name))}
     totals = {"server": [0, 0.0], "kernel": [0, 0.0]}
     seconds = 0.0
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             command = (entry / "cmdline").read_bytes()
-            kind = "kernel" if b"ipykernel" in command else "server" if b"jupyterhub.singleuser" in command else None
-            if kind is None:
+            kind = "kernel" if b"ipykernel" in command else "server" if b"jupyterhub-singleuser" in command else None
+            if kind is None or entry.stat().st_uid not in numbers:
                 continue
             rollup = (entry / "smaps_rollup").read_text()
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
@@ -218,7 +225,7 @@ async def trial(url, accounts, repository, lesson=LESSON, say=print):
             raise failed[0]
         if what == "check":
             assert all(r.strip() == "True False" for r in results), results
-    totals, seconds = memory_and_processor()
+    totals, seconds = memory_and_processor([name for name, _ in accounts])
     if len(students) > 1:
         first, second = students[:2]
         looked = await first.run([LOOK.format(other=second.name)])

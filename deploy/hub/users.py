@@ -65,11 +65,11 @@ def is_taken(number):
 
 
 def processes(number):
-    """The ids of the processes of the system user with this number."""
+    """The ids of the processes of the system user with this number, but for those that have ended."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if entry.stat().st_uid == number:
+            if entry.stat().st_uid == number and (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
                 found.append(int(entry.name))
         except OSError:  # it ended meanwhile
             continue
@@ -79,7 +79,7 @@ def processes(number):
 def end_processes(number, seconds=10):
     """End every process of this system user: one that starts others is stopped first, and cannot go on."""
     end = time.monotonic() + seconds
-    while left := [pid for pid in processes(number) if not is_zombie(pid)]:
+    while left := processes(number):
         for kind in (signal.SIGSTOP, signal.SIGKILL):
             for pid in left:
                 try:
@@ -89,13 +89,6 @@ def end_processes(number, seconds=10):
         if time.monotonic() > end:
             raise UserError(f"These processes do not end: {', '.join(map(str, left))}.")
         time.sleep(0.02)
-
-
-def is_zombie(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 def remove(user):
