@@ -7,6 +7,7 @@ learner would type them, each with the fault it must be given, are in wrong_answ
 
 import contextlib
 import math
+import statistics
 import sys
 import time
 import tracemalloc
@@ -37,7 +38,7 @@ from autodiff.labs.checkpointing import segment_lengths
 _A = ("held_all", "runs_from_start", "held_segments", "runs_segments", "best")
 
 # (steps, segments, results of one step); one number of segments holds the fewest, and no two mistakes give one row.
-_DEALS_A = ((48, 6, 3), (64, 8, 4), (75, 5, 3), (36, 6, 4), (80, 8, 5), (60, 6, 4), (45, 9, 5), (96, 8, 3))
+_DEALS_A = ((48, 8, 3), (72, 6, 4), (75, 5, 3), (40, 8, 5), (84, 7, 5), (60, 6, 4), (45, 9, 5), (96, 8, 3))
 
 
 def _held(s, n, values):
@@ -133,6 +134,19 @@ _FAULTS_A = (
           "the two terms at your number of segments: are they equal?",
           (lambda d: _row(best=round(d[0] ** 0.5)), lambda d: _row(best=math.floor(d[0] ** 0.5)),
            lambda d: _row(best=math.ceil(d[0] ** 0.5)))),
+    Fault("best-given", "the best number of segments is taken from the line above",
+          "Your best is the number of segments that `given` prints. With another number fewer values are held.",
+          "the values that are held with twice as many segments.",
+          (lambda d: _row(best=d[1]),)),
+    Fault("best-held", "the values are told, not the segments that hold the fewest",
+          "Your best is the number of values that are held with the best number of segments. Asked for is this number "
+          "of segments.",
+          "what s stands for in s + results * steps / s.",
+          (lambda d: _row(best=_held(_best(d[0], d[2]), d[0], d[2])),)),
+    Fault("runs-exchanged", "the two numbers of runs are exchanged",
+          "Your runs_from_start is the number of runs with the segments, and your runs_segments the one without any.",
+          "which of the two ways keeps nothing but h0, and so runs more.",
+          (lambda d: _row(runs_from_start=2 * d[0], runs_segments=d[0] * (d[0] + 1) // 2),)),
 )
 
 _TASK_A = by_hand(
@@ -256,7 +270,7 @@ def _cases_b(rng):
             (names[2], some(), some(), uneven, segments),
             (names[1], np.array([float(some()) for _ in range(4)]), some(), 30, 5),
             (rng.choice(names), some(), some(), 5, 1),
-            (names[3], some(), some(), 6, 6)]
+            (names[3], np.array([float(some()) for _ in range(3)]), np.array([float(some()) for _ in range(3)]), 6, 6)]
 
 
 def _forward(step, h, w, n):
@@ -273,7 +287,7 @@ def _full(name, h0, w, n, segments):
 
 
 def _back(name, h0, w, n, segments, lengths=None, start="own", seed="chain", first_to_last=False, join="add",
-          leaf=ad.Var):
+          leaves="all"):
     """Both gradients from segments, with one thing done otherwise."""
     step, w = _STEPS[name], ad.Var(w)
     mixed, lengths = lengths == "mixed", segment_lengths(n, segments) if lengths in (None, "mixed") else lengths
@@ -289,7 +303,7 @@ def _back(name, h0, w, n, segments, lengths=None, start="own", seed="chain", fir
     jobs = list(zip(starts, lengths[::-1] if mixed else lengths))
     g, total = None, 0.0
     for at, part in jobs if first_to_last else jobs[::-1]:
-        h = leaf(at.data)
+        h = ad.Var(at.data) if leaves == "all" or leaves == "first" and at is starts[0] else ad.Tensor(at.data)
         end = _forward(step, h, w, part)
         grads = end.backward(g if seed == "chain" else None)
         share = grads[w].data
@@ -315,7 +329,7 @@ def _judge_b(attempt):
         name, h0, w, n, segments = case
         counted, shown = _Counted(_STEPS[name]), f"{name_of(segmented)}(step, h0, w, {n}, {segments})"
         result = run(segmented, counted, ad.Var(h0, name="h0"), ad.Var(w, name="w"), n, segments, lines=2_000_000)
-        problem = stopped(attempt, result, shown)
+        problem = stopped(attempt, result, shown, f"h0 and w have {w.size} entries" if w.ndim else "")
         if problem is not None:
             if isinstance(result.error, KeyError) and "no gradient for" in str(result.error):
                 return attempt.fault("wrong-leaf" if counted.recorded else "not-recorded", problem.body, None)
@@ -384,7 +398,8 @@ def _wrong_gradients(attempt, runs, wants, agree, table):
                 return attempt.fault(fault.id, said, table, **words)
     which = [name for name, got, want in zip(("h0", "w"), pair, wants[first]) if not same(got, want)]
     said.append(f"The gradient of {' and that of '.join(which)} differ{'s' * (len(which) == 1)}.")
-    return attempt.unknown(said, table, look="Try n = 2 with 2 segments by hand, and compare each gradient.")
+    return attempt.unknown(said, table, look=f"Try n = 2 with 2 segments and the step {case[0]} by hand, and compare "
+                                             "each gradient.")
 
 
 def _gives(answer, case, pair) -> bool:
@@ -402,7 +417,10 @@ def _too_much(attempt, runs, table):
         words = dict(call=shown, held=counted.most, limit=limit, ran=counted.calls, n=n, twice=2 * n, segments=segments,
                      all=values * n, forward=counted.after[n - 1] if len(counted.after) >= n else counted.most)
         if counted.most > limit + 2:
-            return attempt.fault(_why_held(counted, n, limit, values), printed(result), table, **words)
+            why = _why_held(counted, n, limit, values)
+            if why in ("graphs-held", "two-at-once") and any(getattr(g, "tracked", False) for g in result.value):
+                why = "gradients-tracked"
+            return attempt.fault(why, printed(result), table, **words)
         if counted.calls > 2 * n:
             return attempt.fault("too-many-runs", printed(result), table, **words)
     return None
@@ -499,7 +517,7 @@ _FAULTS_B = (
           "The second run starts from a plain Tensor. What is computed from it *alone* is not recorded, and no "
           "gradient comes back through it. `ad.Var` makes a leaf that asks for its gradient.",
           "what the second run begins with.",
-          (lambda *c: _back(*c, leaf=ad.Tensor),)),
+          (lambda *c: _back(*c, leaves="none"), lambda *c: _back(*c, leaves="first"))),
     Fault("exchanged", "the two gradients are in the wrong order",
           "Both gradients are right, and each stands in the place of the other: first h0, then w.",
           "the last line of your function.",
@@ -536,6 +554,11 @@ _FAULTS_B = (
           "Each segment is recorded by itself, and {held} values were alive at the end: the segments that were done "
           "are still there. Something holds them, for example a list of their last values.",
           "what is stored in the second loop. Gradients are enough."),
+    Fault("gradients-tracked", "the gradients hold the graphs",
+          "Each segment is recorded by itself, and {held} values were alive at the end. The gradients that you return "
+          "have a history: they were computed with recording on, as `ad.vjp` and `detach=\"none\"` do. A gradient with "
+          "a history holds the graph that it came from.",
+          "`.data` or `.detach()` behind each gradient, or `backward` as it is."),
     Fault("two-at-once", "two segments are held at once",
           "{held} values were held, where {limit} are enough. While a segment is recorded, a name still holds the last "
           "value of the one before it, and with that its whole graph. It is set free only when the name gets its new "
@@ -603,14 +626,22 @@ class _Work:
         self.took.append(took)
         self.kept = arrays[0]
 
-    def is_sum(self, seconds) -> bool:
-        """Whether these seconds are nearer to those of all runs alone than to those of the best one.
+    def alone(self) -> list[tuple]:
+        """For each clock, the seconds of the runs without a watch."""
+        return list(zip(*(took for took, traced in zip(self.took, self.traced) if not traced)))
 
-        Both are what the clocks showed, so that it does not matter what else the computer did meanwhile.
+    def made_of(self, seconds) -> str:
+        """What these seconds are of the runs alone: the "best", "summed", "averaged", or "not-best" for another run.
+
+        All are what the clocks showed, so that it does not matter what else the computer did meanwhile.
         """
-        alone = [took for took, traced in zip(self.took, self.traced) if not traced]
-        nearest = [(abs(seconds - of(times)), of is sum) for times in zip(*alone) for of in (min, sum)]
-        return min(nearest)[1]
+        clocks = self.alone()
+        if any(abs(seconds - min(times)) <= 0.2 * min(times) for times in clocks):
+            return "best"
+        of = {"best": min, "summed": sum, "averaged": statistics.fmean}
+        near = [(abs(seconds - made(times)), name) for times in clocks for name, made in of.items()]
+        near += [(abs(seconds - one), "not-best") for times in clocks for one in times if one > min(times)]
+        return min(near)[1]
 
 
 def _judge_c(attempt):
@@ -678,8 +709,11 @@ def _wrong_measure(attempt, measure, work, result, elapsed, left_on):
         return fault("seconds-unit" if seconds > 1 else "seconds-zero")
     if alone < 3:
         return fault("once-only")
-    if work.is_sum(seconds):
-        return fault("summed")
+    made_of = work.made_of(seconds)
+    if made_of != "best":
+        times = min(work.alone(), key=lambda times: min(abs(seconds - one) for one in (*times, sum(times))))
+        words["times"] = ", ".join(f"{one:.3f}" for one in times[:6]) + ", ..." * (len(times) > 6)
+        return fault(made_of)
     return fault("left-on") if left_on else None
 
 
@@ -728,6 +762,14 @@ _FAULTS_C = (
     Fault("summed", "the times of all runs are added",
           "Your seconds are those of {alone} runs together. The best single run is asked for.",
           "`min`, in place of `sum` or of one clock around the whole loop."),
+    Fault("averaged", "the time is a mean of several runs",
+          "The runs took {times} s. Your seconds are their mean. Other programs make some runs longer "
+          "and none shorter, so a mean contains it, and the best run does not.",
+          "`min`, in place of a sum that is divided by the number of runs."),
+    Fault("not-best", "the time is not that of the best run",
+          "The runs took {times} s. You report one of the longer ones: the first, the last, the longest, or the one in "
+          "the middle. Nothing makes a run too fast, so the shortest one says the most.",
+          "what you do with the list of times: `min` finds the best."),
     Fault("left-on", "the watch is still on",
           "The numbers are right, but `tracemalloc` still watches when you return. Everything after this cell is "
           "slower, and so is the next time that you measure.",
@@ -1006,7 +1048,7 @@ _TASK_D = Task(
         "    stored = measure(lambda: run(step, h, w, n)....)\n"
         "    parts = measure(lambda: ...)\n"
         "    memory_ratio = ... / ...     # more than 1: what storing everything costs\n"
-        "    time_ratio = ... / ...       # more than 1: what running again costs\n"
+        "    time_ratio = ... / ...       # mostly more than 1: what running again costs\n"
         "    return stored, parts, memory_ratio, time_ratio"),
     "Memory by a factor, time by a fraction: each step is run once more, and gone back through once in both ways.")
 
