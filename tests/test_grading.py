@@ -11,16 +11,19 @@ import html
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import nbformat
 import pytest
+from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -156,6 +159,22 @@ def test_a_test_of_the_teachers_own_is_refused_and_not_left_out_in_silence(assig
     other.source = change(other.source)
     with pytest.raises(submissions.SourceError, match="`make course` did not write"):
         submissions.asked(other, "here")
+
+
+@pytest.mark.parametrize("text", [
+    "[x](javascript:alert(1))", "[x](<javascript:alert(1)>)", "[x](\n javascript:f)", "[x][y]\n\n[y]: javascript:f",
+    "[x]( JaVaScRiPt:f 'title')", "[x](javascript&colon;f)", "[x](javascript\\:f)", "> [x]: data:text/html,y\n\n[x]",
+    "<javascript:alert(1)>", "<a href=javascript:f>x</a>", "![x](https://example.org/x.png)", "![x][y]\n\n[y]: x.png",
+    "[![x](data:image/png)](vbscript:f)", "<img src=x onerror=f>", "* [x]:\n  javascript:f\n\n[x]",
+])
+def test_the_text_of_a_student_runs_and_loads_nothing_on_a_page(text):
+    page = markdown2html_mistune(submissions.without_tags(text))
+    assert not re.search(r'<(img|script)\b|href="(?!https://|x\.png")', page), page
+
+
+def test_a_link_to_a_page_stays_one():
+    page = markdown2html_mistune(submissions.without_tags("[x](https://example.org/?a=1&b=2) and `f[x](y)`"))
+    assert '<a href="https://example.org/?a=1&amp;b=2">x</a>' in page and "<code>f[x](y)</code>" in page
 
 
 @pytest.mark.parametrize("source, listed", [
@@ -390,25 +409,39 @@ def run(*arguments, **more):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, **more)
 
 
-@pytest.mark.sandbox
-def test_a_few_submissions_get_their_marks_feedback_and_report(tmp_path, course, release, master):
+@pytest.fixture
+def few(release, master):
     hostile = samples.hostile(release, master)
     mistake = next(iter(samples.prove.wrong_answers("02")))
-    few = [samples.right(release, master, NAME, "ada"), samples.wrong(release, master, NAME, "bob", mistake),
-           hostile["patches the check"], hostile["zero bytes"], hostile["a long name"]]  # fmt: skip
+    return [samples.right(release, master, NAME, "ada"), samples.wrong(release, master, NAME, "bob", mistake),
+            hostile["patches the check"], hostile["zero bytes"], hostile["a long name"]]  # fmt: skip
+
+
+@pytest.fixture
+def handed_in(tmp_path, few):
     for sample in few:
         sample.write(tmp_path / "handed-in")
-    shutil.copytree(course, tmp_path / "course")
-    ran = run(tmp_path / "handed-in", "--course", tmp_path / "course")
+    return tmp_path / "handed-in"
+
+
+@pytest.fixture
+def own_course(tmp_path, course):
+    """A copy of the course folder, in which a test may grade."""
+    return Path(shutil.copytree(course, tmp_path / "course"))
+
+
+@pytest.mark.sandbox
+def test_a_few_submissions_get_their_marks_feedback_and_report(few, handed_in, own_course):
+    ran = run(handed_in, "--course", own_course)
     assert ran.returncode == 0 and "0 were graded before, 5 now" in ran.stdout, ran.stdout + ran.stderr
     assert "2 of 5, about" in ran.stderr and "5 of 5" in ran.stderr
-    assert trial.compared(few, tmp_path / "course") == []
-    assert "could not be read: the file is empty" in (tmp_path / "course" / "report" / "index.html").read_text()
-    assert len(list((tmp_path / "course" / "feedback").glob("*/*/*.html"))) == 5
+    assert trial.compared(few, own_course) == []
+    assert "could not be read: the file is empty" in (own_course / "report" / "index.html").read_text("utf-8")
+    assert len(list((own_course / "feedback").glob("*/*/*.html"))) == 5
 
 
 class Graded:
-    """A small class that was graded with two workers, of which one was killed on the way."""
+    """A class that was graded with two workers, of which one was killed on the way."""
 
     def __init__(self, folder, course, release, master):
         self.course, self.handed_in = folder / "course", folder / "handed-in"
@@ -451,6 +484,10 @@ class Graded:
     def entry(self, sample):
         return json.loads((self.course / "results" / submissions.safe_id(sample.student) / f"{NAME}.json").read_text())
 
+    def read(self, table):
+        with open(self.course / "report" / table, newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
     def sample(self, kind):
         return next(s for s in self.samples if s.kind == kind)
 
@@ -481,8 +518,7 @@ def test_nobody_else_is_affected(graded):
 @pytest.mark.sandbox
 @pytest.mark.thorough
 def test_what_hostile_ones_tried_is_told_to_the_teacher(graded):
-    with open(graded.course / "report" / "marks.csv", newline="", encoding="utf-8") as file:
-        rows = {row["id"].lstrip("'"): row for row in csv.DictReader(file)}
+    rows = {row["id"].lstrip("'"): row for row in graded.read("marks.csv")}
     assert len(rows) == len(graded.samples)
     for sample in graded.samples:
         row = rows[submissions.safe_id(sample.student)]
@@ -497,11 +533,12 @@ def test_the_report_names_the_common_mistakes_and_runs_nothing(graded):
     page = (graded.course / "report" / "index.html").read_text(encoding="utf-8")
     one = next(w for w in samples.prove.wrong_answers("02") if w.fault == graded.sample("wrong").expected["02.a"][1])
     title = grade.report.api.tasks()["02.a"].fault(one.fault).title
-    with open(graded.course / "report" / "mistakes.csv", newline="", encoding="utf-8") as file:
-        first = next(csv.DictReader(file))
+    first = graded.read("mistakes.csv")[0]
     assert (first["students"], first["task"], first["fault"], first["what"]) == ("2", "02.a", one.fault, title)
-    assert html.escape(title) in page and page.count("<svg") == 3 and "<desc>" in page
-    assert "<script" not in page and "onerror=alert(1)>" not in page
+    assert grade.report._marked(title) in page and 'x="0.00" width="100.00"' in page
+    common = min(5, len(graded.read("mistakes.csv")))
+    assert page.count("<svg class=bar") == common + 10 + 3, "a bar for each mistake, tenth of the points, and task"
+    assert not re.search(r"<(script|img|iframe|object|embed|link|form)\b", page)
     assert "src=" not in page and "url(" not in page.replace("url(#", "")
     assert "&lt;script&gt;alert(1)&lt;" in page
 
@@ -515,7 +552,8 @@ def test_the_pages_for_students_say_why_run_nothing_and_keep_the_seeds(graded, a
         text = page.read_text(encoding="utf-8")
         assert not any(seed in text for seed in seeds) and "BEGIN HIDDEN" not in text
         assert sample.says in html.unescape(text), sample.kind
-        assert "<script>alert(1)" not in text and "<img src=x onerror" not in text and "<img onerror" not in text
+        assert "<script>alert(1)" not in text and "onerror=alert(1)>" not in text and 'href="javascript' not in text
+        assert 'src="https://example.org' not in text
 
 
 @pytest.mark.sandbox
@@ -563,36 +601,66 @@ def test_a_run_that_is_ended_leaves_nothing_running(how, tmp_path, course, relea
 @pytest.mark.sandbox
 @pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="Dask is not installed: extra grading")
-def test_a_dask_cluster_gives_the_same_marks(tmp_path, course, graded):
+def test_a_dask_cluster_gives_the_same_marks(few, handed_in, own_course):
     """Its workers run elsewhere, and have only what a package has: the course, without this folder."""
-    shutil.copytree(course, tmp_path / "course")
-    kinds = ("right", "wrong", "patches the check")
-    few = [graded.sample(kind) for kind in kinds]
-    for sample in few:
-        sample.write(tmp_path / "handed-in")
     with trial.cluster(2) as address:
-        ran = run(tmp_path / "handed-in", "--course", tmp_path / "course", "--dask", address)
-    assert ran.returncode == 0 and "3 now" in ran.stdout, ran.stdout + ran.stderr
-    assert trial.compared(few, tmp_path / "course") == []
-
-
-@pytest.mark.sandbox
-@pytest.mark.thorough
-@pytest.mark.skipif("AUTODIFF_POSTGRES" not in os.environ, reason="AUTODIFF_POSTGRES names no empty database")
-def test_a_postgresql_gradebook(tmp_path, course, graded):
-    shutil.copytree(course, tmp_path / "course")
-    few = [graded.sample(kind) for kind in ("right", "wrong")]
-    for sample in few:
-        sample.write(tmp_path / "handed-in")
-    url = os.environ["AUTODIFF_POSTGRES"]
-    for expected in ("2 now", "2 were graded before"):
-        ran = run(tmp_path / "handed-in", "--course", tmp_path / "course", "--db", url)
-        assert ran.returncode == 0 and expected in ran.stdout, ran.stdout + ran.stderr
-    marks = gradebook.Course(tmp_path / "course", url).marks()
-    assert marks["ada", NAME]["score"] == 15
+        ran = run(handed_in, "--course", own_course, "--dask", address)
+    assert ran.returncode == 0 and "5 now" in ran.stdout, ran.stdout + ran.stderr
+    assert trial.compared(few, own_course) == []
 
 
 # The rest
+
+
+def all_right_but(fails):
+    """In place of the workers: every answer is right, and no worker has a sandbox for the students in `fails`."""
+    said = dict.fromkeys(("02.a", "02.b", "02.c"), {"status": "passed", "text": "passed", "fault": None})
+    right = {"outputs": {}, "verdicts": said, "ended": None, "where": None}
+
+    def on_processes(jobs, workers):
+        for job in jobs:
+            yield job, sandbox.NoSandbox("no bwrap here") if job["name"][1] in fails else right
+
+    return on_processes
+
+
+@pytest.fixture
+def postgresql():
+    """The URL of an empty database, of a server that runs for this test alone."""
+    if not os.environ.get("AUTODIFF_THOROUGH"):
+        pytest.skip("it takes long: AUTODIFF_THOROUGH=1")
+    found = [*map(shutil.which, ["initdb", "pg_ctl"]), *sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))]
+    programs = next((Path(path).resolve().parent for path in found if path), None)
+    if programs is None or importlib.util.find_spec("psycopg") is None:
+        pytest.skip("PostgreSQL or the extra grading is not installed")
+    # The server runs as no root, and in a folder that others may enter.
+    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        taken.close()
+        if user:
+            shutil.chown(folder, "nobody")
+        data, options = f"{folder}/data", f"-h 127.0.0.1 -p {port} -k {folder}"
+        quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder, **user}
+        subprocess.run([programs / "initdb", "-D", data, "-A", "trust", "-U", "teacher"], **quiet)
+        subprocess.run([programs / "pg_ctl", "-D", data, "-o", options, "-l", f"{folder}/log", "-w", "start"], **quiet)
+        try:
+            yield f"postgresql://teacher@127.0.0.1:{port}/postgres"
+        finally:
+            subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"], **quiet)
+
+
+def test_a_postgresql_gradebook_keeps_the_marks(postgresql, few, handed_in, own_course, monkeypatch, capsys):
+    monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
+    monkeypatch.setattr(pools, "on_processes", all_right_but([]))
+    for expected in ("0 were graded before, 5 now", "5 were graded before, 0 now"):
+        assert grade.main([str(handed_in), "--course", str(own_course), "--db", postgresql]) == 0
+        assert expected in capsys.readouterr().out
+    marks = gradebook.Course(own_course, postgresql).marks()
+    ids = {sample.kind: submissions.safe_id(sample.student) for sample in few}
+    assert {kind: marks[who, NAME]["score"] for kind, who in ids.items()} == {
+        "right": 15, "wrong": 15, "patches the check": 15, "zero bytes": 0, "a long name": 15}
+    assert not [key for key in gradebook.Course(own_course).marks() if key[1] == NAME]
 
 
 @pytest.mark.parametrize("module", [submissions, gradebook])
@@ -619,24 +687,14 @@ def test_mistakes_are_counted_by_student_and_cells_of_a_table_are_no_formulas():
     assert report._cell("=1+1") == "'=1+1" and report._cell("-x") == "'-x" and report._cell(-1.5) == -1.5
 
 
-def test_a_job_that_no_worker_can_do_is_left_alone(tmp_path, course, release, master, monkeypatch, capsys):
+def test_a_job_that_no_worker_can_do_is_left_alone(tmp_path, own_course, release, master, monkeypatch, capsys):
     """The rest is graded; but when one after another is left so, the run ends. The same command goes on later."""
-    said = dict.fromkeys(("02.a", "02.b", "02.c"), {"status": "passed", "text": "passed", "fault": None})
-    right = {"outputs": {}, "verdicts": said, "ended": None, "where": None}
-    fails = []
-
-    def on_processes(jobs, workers):
-        for job in jobs:
-            failed = job["name"][1] in fails
-            yield job, sandbox.NoSandbox("no bwrap here") if failed else right
-
+    fails = [f"s{n}" for n in range(5)]
     monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
-    monkeypatch.setattr(pools, "on_processes", on_processes)
+    monkeypatch.setattr(pools, "on_processes", all_right_but(fails))
     for n in range(6):
         samples.right(release, master, NAME, f"s{n}").write(tmp_path / "handed-in")
-    shutil.copytree(course, tmp_path / "course")
-    arguments = [str(tmp_path / "handed-in"), "--course", str(tmp_path / "course")]
-    fails += [f"s{n}" for n in range(5)]
+    arguments = [str(tmp_path / "handed-in"), "--course", str(own_course)]
     assert grade.main(arguments) == 1
     assert capsys.readouterr().err.endswith("no bwrap here\n")
     del fails[1:]
@@ -645,7 +703,7 @@ def test_a_job_that_no_worker_can_do_is_left_alone(tmp_path, course, release, ma
     assert "0 were graded before, 5 now" in out and f"not graded  s0/{NAME}: no bwrap here" in err
     fails.clear()
     assert grade.main(arguments) == 0 and "5 were graded before, 1 now" in capsys.readouterr().out
-    marks = gradebook.Course(tmp_path / "course").marks()
+    marks = gradebook.Course(own_course).marks()
     assert {who: mark["score"] for (who, _), mark in marks.items()} == {f"s{n}": 15 for n in range(6)}
 
 

@@ -230,12 +230,18 @@ def restored(release, cells: list[dict]):
 
 
 def without_tags(text: str) -> str:
-    """Markdown in which nothing is HTML.
+    """Markdown that runs and loads nothing: no HTML, no link but to a page, and no picture.
 
     >>> without_tags("a < b, <b onclick=x>, <!-- c -->")
     'a < b, &lt;b onclick=x>, &lt;!-- c -->'
+    >>> print(without_tags("[x](javascript:f) f[x](y) [w](https://x.org) ![p](https://x.org/p.png)"))
+    [x]\\(javascript:f) f[x](y) [w](https://x.org) \\![p](https://x.org/p.png)
     """
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+    return _LINK.sub(r"]\\", re.sub(r"!(?=\[)", r"\!", re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)))
+
+
+# The end of a link's text or name before an address of another kind; "&" and a backslash can stand for its colon.
+_LINK = re.compile(r"\](?=\(\s*(?!https?://)[^)\n]*[:&\\]|:\s*(?!https?://)\S*[:&\\])")
 
 
 def is_answer(cell) -> bool:
