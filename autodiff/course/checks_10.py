@@ -357,6 +357,7 @@ def _handed_bend(plan, rng):
     def bend(x):
         return op(x)
 
+    bend.__qualname__ = "bend"
     return bend
 
 
@@ -366,6 +367,7 @@ def _handed_gate(plan, rng):
     def gate(a, b):
         return op(a, b)
 
+    gate.__qualname__ = "gate"
     return gate
 
 
