@@ -86,11 +86,12 @@ def start(folder, options):
         if not lock.held:
             return take_in(folder, options, python, lock.holder())
         end_leftovers(folder)
-        ports = {} if options.set_up_only else choose_ports(environment)
+        if not options.set_up_only:
+            check_port(environment)
         set_up(folder, options.installed)
         accounts(folder, options, python, ["--end-sessions"])
         if not options.set_up_only:
-            serve(folder, python, environment | ports, lock)
+            serve(folder, python, environment | inside_ports(), lock)
 
 
 def take_in(folder, options, python, holder):
@@ -194,17 +195,21 @@ def address(environment):
     return url._replace(netloc=socket.getfqdn() + (f":{url.port}" if url.port else "")).geturl()
 
 
-def choose_ports(environment):
-    """Raise where the port for students is taken; the two inside ports are the first free ones."""
+def check_port(environment):
     url = urllib.parse.urlsplit(environment["AUTODIFF_HUB_BIND"])
     port = url.port or {"http": 80, "https": 443}[url.scheme]
     if not is_free(url.hostname, port):
         raise StartError(f"Port {port} is taken: stop what uses it, or choose another port, as in "
                          f"AUTODIFF_HUB_BIND={url.scheme}://{url.hostname}:{port + 10}.")
-    chosen = {}
-    for name, first in (("AUTODIFF_HUB_PORT", 8081), ("AUTODIFF_HUB_PROXY_PORT", 8001)):
-        taken = {str(port), *chosen.values()}
-        chosen[name] = str(next(p for p in range(first, 65536) if str(p) not in taken and is_free("127.0.0.1", p)))
+
+
+def inside_ports():
+    """Free ports for the hub and for its proxy's orders; chosen anew at each start."""
+    with socket.socket() as hub, socket.socket() as proxy:
+        chosen = {}
+        for name, probe in (("AUTODIFF_HUB_PORT", hub), ("AUTODIFF_HUB_PROXY_PORT", proxy)):
+            probe.bind(("127.0.0.1", 0))
+            chosen[name] = str(probe.getsockname()[1])
     return chosen
 
 

@@ -247,7 +247,7 @@ def main(arguments):
         accounts = [(row["name"], row["password"]) for row in csv.DictReader(stream)]
     try:
         totals, seconds, _ = asyncio.run(trial(options.url, accounts, options.repository, options.lesson))
-    except (Refused, AssertionError, HTTPClientError) as error:
+    except (Refused, AssertionError, HTTPClientError, OSError) as error:
         print(f"Failed: {error}")
         return 1
     for kind, (count, megabytes) in totals.items():
