@@ -29,7 +29,7 @@ from autodiff.course.result import Table, as_number, close, safe_repr, show_numb
 _SLOTS = ("slot_1", "slot_2", "total")
 
 
-_DEALS = [(-3.0, 2.0), *((sign * x, g) for g in (3.0, 2.0, 4.0) for x in (5.0, 7.0, 11.0) for sign in (1, -1))]
+_DEALS = [(-3.0, 2.0), *((sign * x, g) for g in (3.0, 6.0, 4.0) for x in (5.0, 7.0, 11.0) for sign in (1, -1))]
 
 
 def _deal(number):
@@ -115,6 +115,21 @@ _FAULTS_A = (
           "added: {gx} + ({gx}).",
           "the chain rule for two paths: one product along each path, one sum over the paths.",
           (lambda d: (d[1] * d[0], d[1] * d[0], (d[1] * d[0]) ** 2),)),
+    Fault("like-a-sum", "g is passed on as it is",
+          "Your shares are g = {g} itself. A sum passes on what arrives, because its slopes are 1. In a product the "
+          "slope of one slot is the value in the other slot.",
+          "the rule of the product: d(a*b)/da = b.",
+          (lambda d: (d[1], d[1], 2 * d[1]),)),
+    Fault("g-added", "g is added to the slope, not multiplied with it",
+          "{slot_1} is g + x. A share is g *times* the local slope: when y counts g times, so does everything that "
+          "moves y.",
+          "the sign between your two numbers.",
+          (lambda d: (d[0] + d[1], d[0] + d[1], 2 * (d[0] + d[1])),)),
+    Fault("sign-lost", "the sign is wrong",
+          "Your numbers have the right size and the wrong sign. x = {x} and g = {g}: two numbers of equal sign have a "
+          "positive product, two of different signs a negative one.",
+          "the product {g} * ({x}).",
+          (lambda d: (-d[1] * d[0], -d[1] * d[0], -2 * d[1] * d[0]),)),
     Fault("value-sent", "the value of y is sent back, not a derivative",
           "{slot_1} contains x * x, the value of y. Along an edge goes the derivative of y with respect to one "
           "slot, and for a product that is the value in the other slot: x = {x}.",
@@ -143,10 +158,14 @@ def _pairs(value):
     """A learner's list of (node, number) pairs as [(node, float)], or None when it has another form."""
     if isinstance(value, dict):
         value = list(value.items())
+    if isinstance(value, (set, frozenset)) or type(value).__name__ == "ndarray":
+        value = list(value)
     if not isinstance(value, (list, tuple)):
         return None
     pairs = []
     for entry in value:
+        if type(entry).__name__ == "ndarray":
+            entry = list(entry)
         if not isinstance(entry, (tuple, list)) or len(entry) != 2 or not isinstance(entry[0], Node):
             return None
         number = as_number(entry[1])
@@ -213,6 +232,8 @@ def _judge_b(attempt):
     same = list(map(_same_pairs, answers, rights))
     if all(same) and failed_at_zero:
         return attempt.fault("divided", failed_at_zero)
+    if all(same) and _calls(function, graphs.shares):
+        return attempt.fault("shares-used")
     if all(same):
         return attempt.passed(_table_b(cases[:1], answers[:1]))
     table = _table_b(cases, answers)
@@ -233,13 +254,26 @@ def _judge_b(attempt):
     return attempt.unknown(got, table)
 
 
+def _calls(function, other) -> bool:
+    """Whether a learner's function uses another one of the notebook, by the names in its code."""
+    there = getattr(function, "__globals__", {})
+    return any(there.get(name) is other for name in getattr(getattr(function, "__code__", None), "co_names", ()))
+
+
 def _shape_b(attempt, result, call, node, g):
     want = _show_pairs(graphs.shares(node, g))
     if result.value is None:
         return attempt.fault("no-return", printed(result), None, call=call, want=want)
     value = result.value
+    words = dict(call=call, want=want, got=safe_repr(value))
     if isinstance(value, (list, tuple)) and value and None not in [as_number(v) for v in value]:
-        return attempt.fault("no-nodes", printed(result), None, call=call, want=want, got=safe_repr(result.value))
+        return attempt.fault("no-nodes", printed(result), None, **words)
+    pairs = value if isinstance(value, (list, tuple)) else list(value.items()) if isinstance(value, dict) else []
+    if pairs and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+        if all(isinstance(first, str) for first, _ in pairs):
+            return attempt.fault("names-given", printed(result), None, **words)
+        if all(isinstance(second, Node) and as_number(first) is not None for first, second in pairs):
+            return attempt.fault("pairs-turned", printed(result), None, **words)
     return attempt.wrong([f"`{call}` returned {safe_repr(result.value)}; expected a list like {want}.",
                           *printed(result)],
                            look="Return one pair for each slot: first the input node, then its share.")
@@ -299,6 +333,21 @@ _FAULTS_B = (
     Fault("no-nodes", "the numbers are there, the nodes are not",
           "`{call}` returned {got}. Without the node beside it, nobody can tell where a share goes. Expected: {want}.",
           "the form of one entry: a pair (input node, share)."),
+    Fault("names-given", "there are names in place of nodes",
+          "`{call}` returned {got}. Two different nodes may carry the same name. Return the node itself. Expected: "
+          "{want}.",
+          "`.name`, or quotes, in your function."),
+    Fault("pairs-turned", "each pair stands the other way round",
+          "`{call}` returned {got}. First the node, then its share. Expected: {want}.",
+          "the order inside of the brackets of one pair."),
+    Fault("same-skipped", "where both slots hold the same node, there is no share",
+          "At x * y your pairs are right, and at x * x there are none. Your code takes the *other* node as the one "
+          "that is not this one, and x * x has no such node. It does have another slot.",
+          "`is not` or `!=` between the inputs. Go by the slots: inputs[0] and inputs[1].",
+          (lambda n, g: [] if n._inputs[0] is n._inputs[1] else graphs.shares(n, g),)),
+    Fault("shares-used", "`shares` did the work",
+          "Your pairs are right, and they come from `shares`, which is there for task c. This task is to write it.",
+          "hint 1 of this task. Two slots, two pairs."),
     Fault("divided", "a division that fails when an input is 0",
           "Your share is the value of the product divided by the slot's own input. That makes the value in the other "
           "slot, but it fails at 0. Take the value in the other slot as it is.",
@@ -310,6 +359,8 @@ _FAULTS_B = (
 )
 
 # 02.c: adding up over all edges.
+
+_DOUBLINGS = 30
 
 
 def _graphs_c(rng):
@@ -330,6 +381,13 @@ def _graphs_c(rng):
     def number():
         return rng.choice([-1, 1]) * rng.choice([1.5, 2.5, 3.0, 3.5, 4.5])
 
+    def two_ways(turned):
+        """Here a, which has inputs of its own, is near to the root on one way and far from it on the other."""
+        x, y = leaf("x", number()), leaf("y", number())
+        a = mul(x, y, "a")
+        b = mul(a, x, "b")
+        return [x, y, a, b, add(*((b, a) if turned else (a, b)), "L")]
+
     twice = square(number())
     twice.append(mul(twice[-1], twice[-1], "z"))
     other = graphs.random_graph(rng, leaves=3, ops=6)
@@ -337,7 +395,8 @@ def _graphs_c(rng):
     while not all(_backward(graphs.users_first(other)).values()):
         other = graphs.random_graph(rng, leaves=3, ops=6)
     made = [("x*x", square(-3.0)), ("x*y + x", shared(3.0, 2.0)), ("(x*y + x)**2", lesson(3.0, 2.0)),
-            ("x*x", square(number())), ("(x*x)*(x*x)", twice), ("(x*y + x)**2", lesson(number(), number()))]
+            ("x*x", square(number())), ("(x*x)*(x*x)", twice), ("(x*y + x)**2", lesson(number(), number())),
+            ("a + a*x, a = x*y", two_ways(False)), ("a*x + a, a = x*y", two_ways(True))]
     return [(e, nodes[::-1]) for e, nodes in made] + [("a random graph", graphs.users_first(other))]
 
 
@@ -366,6 +425,44 @@ def _from_the_leaves(order, seed, walk, full):
         for target, c in graphs.shares(node, grads.get(node, 0.0)):
             grads[target] = grads.get(target, 0.0) + c
     return grads
+
+
+def _at_first_sight(order, last, share=graphs.shares):
+    """A walk that goes on from a node as soon as it has been seen, from the last one or from the first one."""
+    grads, waiting, seen = {order[0]: 1.0}, [order[0]], set()
+    while waiting:
+        node = waiting.pop(-1 if last else 0)
+        for target, c in share(node, grads[node]):
+            grads[target] = grads.get(target, 0.0) + c
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return grads
+
+
+def _again_each_time(order):
+    """A walk that sends on all that has arrived so far, each time that something arrives."""
+    grads, waiting = {order[0]: 1.0}, [iter(graphs.shares(order[0], 1.0))]
+    while waiting:
+        for target, c in waiting[-1]:
+            grads[target] = grads.get(target, 0.0) + c
+            waiting.append(iter(graphs.shares(target, grads[target])))
+            break
+        else:
+            waiting.pop()
+    return grads
+
+
+def _like_a_product(node, g):
+    """The rule of the product for each node with two inputs."""
+    if len(node._inputs) < 2:
+        return graphs.shares(node, g)
+    a, b = node._inputs
+    return [(a, g * b.value), (b, g * a.value)]
+
+
+def _all_set_to_one(order):
+    return dict.fromkeys(order, 1.0)
 
 
 def _ones(order):
@@ -440,6 +537,10 @@ def _judge_c(attempt):
         results.append(result)
     rights = [_backward(order) for _, order in cases]
     if all(map(_same_grads, answers, rights)):
+        many = run(function, graphs.users_first(graphs.doublings(_DOUBLINGS)), lines=100_000)
+        if many.ended in ("lines", "time"):
+            words = dict(count=_DOUBLINGS, nodes=_DOUBLINGS + 1, edges=2 * _DOUBLINGS, paths=2**_DOUBLINGS)
+            return attempt.fault("once-a-path", printed(many), None, **words)
         return attempt.passed(_table_c(cases, answers))
     return _compare_c(attempt, name, cases, answers, rights, results)
 
@@ -519,7 +620,42 @@ _FAULTS_C = (
           "For x * x that is 4x where 2x is right. Two loops run inside each other: one over the inputs of a node, "
           "one over its shares. `shares` already has one entry for each edge.",
           "the inner loops. One loop over `shares(node, g)` is enough.",
-          (lambda order: _backward(order, lambda n, g: graphs.shares(n, g) * len(n._inputs)),)),
+          (lambda order: _backward(order, lambda n, g: graphs.shares(n, g) * len(n._inputs)),
+           lambda order: _backward(order, lambda n, g: [(t, c) for t in n._inputs for u, c in graphs.shares(n, g)
+                                                        if u is t]))),
+    Fault("first-sight", "a node passes on what it has before all of it has arrived",
+          "{name} gets {got}, and should get {want}. Your code follows the inputs by itself, and goes on from a node "
+          "when it first meets it. What another user sends to that node later is not passed on any more. In `order` "
+          "each node stands after all its users.",
+          "the loop: over which nodes does it run? `for node in order` waits for every user.",
+          tuple(lambda order, last=last, share=share: _at_first_sight(order, last, share) for last in (True, False)
+                for share in (graphs.shares, lambda n, g: graphs.shares(n, g)[::-1]))),
+    Fault("sent-again", "what has been passed on once is passed on again",
+          "{name} gets {got}, and should get {want}. Each time that a share arrives at a node, your code sends on the "
+          "whole sum so far, also the part that it had sent on before. Each node passes on once, when all has arrived.",
+          "the loop: `for node in order` comes to each node once, after all its users.",
+          (_again_each_time,)),
+    Fault("once-a-path", "every path is walked, not every edge",
+          "The numbers are right. With {count} doublings, x1 = x0 + x0 and so on, there are {nodes} nodes, {edges} "
+          "edges and {paths} paths, and your code was stopped: it walks each path by itself. The shares of all paths "
+          "that meet at a node are added first, and then the node passes on the sum, once.",
+          "the loop, or a function that calls itself. `for node in order` comes to each node once."),
+    Fault("multiplied", "the shares are multiplied, not added",
+          "{name} gets {got}, the product of its shares, and should get {want}. Where several edges meet, the shares "
+          "are added. Multiplied is along one path.",
+          "the line that stores a share, and the number with which an entry begins.",
+          (lambda order: _backward(order, arrive=lambda grads, node, c: grads.get(node, 1.0) * c),)),
+    Fault("averaged", "the shares are averaged, not added",
+          "{name} gets {got}, and should get {want}. Each share is the effect of one edge, and when the node moves, "
+          "all these effects come together. Nothing is divided.",
+          "the line that stores a share.",
+          (lambda order: _backward(order, arrive=lambda grads, node, c: (grads[node] + c) / 2 if node in grads else c),
+           )),
+    Fault("like-a-product", "a sum is treated like a product",
+          "At x * x your code is right, and wherever two nodes are *added* it is not: it sends along each edge the "
+          "value in the other slot. A sum passes on what has arrived.",
+          "`shares(node, g)`, which knows both rules. Your task b knows the product alone.",
+          (lambda order: _backward(order, _like_a_product),)),
     Fault("first-doubled", "the first share to each node is counted twice",
           "The first share is stored as the starting number and then added again. For x * x that makes three "
           "shares, 3x. A starting number must be 0.",
@@ -544,7 +680,7 @@ _FAULTS_C = (
           "Only the root begins with 1, because dL/dL = 1. Every other node begins with 0: its number is the sum of "
           "the shares that arrive. With a 1 in advance, {name} has {got} where {want} is right.",
           "the numbers you put into the dict before the first share arrives.",
-          (_ones,)),
+          (_ones, _all_set_to_one)),
     Fault("seed-value", "the pass starts with the value of the root, not with 1",
           "Every gradient is too large by one factor, the value of `{root}`. The pass starts from dL/dL, and that "
           "is 1 whatever the value of L is.",
