@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import nbformat
@@ -127,6 +128,10 @@ def test_a_right_answer_may_have_another_form():
     assert check("03.c", lambda root: reversed(topological(root)[::-1]))
     assert check("03.c", lambda root: (node for node in topological(root)))
     assert check("03.a", ["L", "b", "a", "x", "y"]) and check("03.a", ("L", "b", "a", "y", "x"))
+    assert check("03.a", "L -> b -> a -> x -> y") and check("03.a", "l;b;a;x;y") and check("03.a", "Lbaxy")
+    assert check("03.c", lambda root: deque(topological(root)))
+    assert check("03.c", lambda root: np.array(topological(root), dtype=object))
+    assert check("02.b", lambda node, g: np.array(mul_backward(node, g), dtype=object))
 
 
 # Answers not begun

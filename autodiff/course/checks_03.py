@@ -4,6 +4,9 @@ Orders are judged by their properties, never by comparison with one order. `TASK
 hints. Wrong answers as a learner would type them, each with the fault it must be given, are in wrong_answers/03.txt.
 """
 
+import re
+from collections import deque
+
 from autodiff.course.graphs import Node, add, chain, describe, doublings, leaf, mul, neg, random_graph, users_first
 from autodiff.course.judge import (
     EARLY_RETURN,
@@ -117,13 +120,13 @@ def _judge_a(attempt):
         return attempt.not_started()
     root = attempt.dealt[-1]
     nodes = {n.name: n for n in users_first(root)}
-    names = answer.replace(",", " ").split() if isinstance(answer, str) else answer
+    names = [answer] if isinstance(answer, str) else answer
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, (str, Node)) for n in names):
         return attempt.wrong([f"`order` is {safe_repr(answer)}."],
                                look=f'Write a list of names, for example ["{root.name}", ...].')
+    names = _names_in(names, nodes)
     if not names:
         return attempt.wrong(["`order` is an empty list."], look=f'Begin with the root: ["{root.name}", ...].')
-    names = [str(n) for n in names]
     graph = [f"The graph, and your order [{', '.join(names)}]:", _graph_lines(root)]
     for old in attempt.dealt[:-1]:
         if set(names) == {n.name for n in users_first(old)} != set(nodes):
@@ -148,6 +151,15 @@ def _judge_a(attempt):
     if any(order == walk(root) for walk in _PREORDERS):
         return attempt.fault("on-sight", graph, None, **words)
     return attempt.fault("input-before-user", graph, None, **words)
+
+
+def _names_in(said, nodes) -> list[str]:
+    """The names that somebody wrote, with commas or arrows between them or with nothing, in capitals or not."""
+    names = [name for text in said for name in re.findall(r"\w+", str(text))]
+    known = {name.lower(): name for name in nodes}
+    if len(names) == 1 and len(names[0]) > 1 and all(letter in known for letter in names[0].lower()):
+        names = list(names[0])
+    return [known.get(name.lower(), name) for name in names]
 
 
 _FAULTS_A = (
@@ -192,6 +204,7 @@ _KINDS = {
     "stranger-root": "a node from outside the graph in place of the root",
     "stranger-leaf": "a node from outside the graph in place of a leaf",
     "stranger": "an order with one more node, from outside the graph",
+    "twin": "another node of the same name in place of a leaf",
     "empty": "an empty list",
 }
 
@@ -221,7 +234,8 @@ def _planted(rng):
                     ("missing-leaf", root, [n for n in order if n is not leaves[0]]), ("missing-root", root, order[1:]),
                     ("repeated", root, [*order, order[-1]]), ("stranger", root, [*order, leaf("stranger")]),
                     ("stranger-root", root, [leaf("stranger"), *order[1:]]),
-                    ("stranger-leaf", root, [leaf("stranger") if n is leaves[0] else n for n in order])]
+                    ("stranger-leaf", root, [leaf("stranger") if n is leaves[0] else n for n in order]),
+                    ("twin", root, [leaf(n.name, n.value) if n is leaves[0] else n for n in order])]
     root = _short_and_long()
     out, a, x = users_first(root)
     planted.append(("early", root, [out, x, a]))
@@ -319,6 +333,8 @@ def _fault_b(wrong, refused, said_yes):
         return "always-true"
     if kinds and kinds <= {"missing-leaf", "missing-root", "empty"}:
         return "accepts-missing"
+    if len(kinds) > 1 and kinds <= {"stranger", "stranger-root", "stranger-leaf", "twin"}:
+        return "accepts-stranger"
     if kinds and kinds <= {"stranger", "stranger-root", "stranger-leaf"}:
         return "accepts-stranger"
     if len(kinds) == 1:
@@ -371,6 +387,10 @@ _FAULTS_B = (
           "none.",
           "the nodes in the list that the walk from root never meets. Lists of equal length may have different nodes: "
           "compare the sets."),
+    Fault("accepts-twin", "nodes are told apart by their names",
+          "In this list a leaf is missing. In its place stands another node that has the same name, and is not in the "
+          "graph. A name is for people: two nodes may have the same one.",
+          "`.name` in your function. Compare the nodes themselves; they can be in a set, and be the keys of a dict."),
     Fault("accepts-reversed", "the upside-down order is accepted",
           "In this list the inputs stand before their users. Your function refuses other misplaced nodes, but not "
           "this list.",
@@ -404,6 +424,14 @@ def _small(rng):
             *(("a random graph", random_graph(rng, rng.randint(2, 4), rng.randint(4, 9))) for _ in range(8))]
 
 
+def _walk(function, root, **limits):
+    """A call of the learner's function; the order as a list, if it came in another container that has an order."""
+    result = run(function, root, **limits)
+    if isinstance(result.value, deque) or type(result.value).__name__ == "ndarray" and result.value.ndim:
+        result.value = list(result.value)
+    return result
+
+
 def _judge_c(attempt):
     function, = attempt.answers
     reason = function_or_reason(attempt, function, "root")
@@ -413,7 +441,7 @@ def _judge_c(attempt):
     cases = _small(attempt.rng)
     orders, said = [], {}
     for _, root in cases:
-        result = run(function, root, visits=20_000)
+        result = _walk(function, root, visits=20_000)
         if result.ended == "recursion":
             return _recursion(attempt, name, root, result)
         if result.ended in ("lines", "visits", "time"):
@@ -432,7 +460,7 @@ def _judge_c(attempt):
         orders.append(list(result.value))
         said[root] = printed(result)
     for (_, root), order in zip(cases, orders):
-        again = run(function, root, visits=20_000)
+        again = _walk(function, root, visits=20_000)
         if _valid(root, order) and not (again.ended == "returned" and isinstance(again.value, (list, tuple))
                                         and _valid(root, list(again.value))):
             got = safe_repr(again.value) if again.ended == "returned" else f"no order ({again.ended})"
@@ -501,7 +529,7 @@ def _repeats_an_input(root) -> bool:
 def _large(attempt, function, name):
     """Small graphs are right: now the number of paths, and the depth."""
     root = doublings(_DOUBLINGS)
-    result = run(function, root, visits=4 * (_DOUBLINGS + 1) ** 2, lines=400_000)
+    result = _walk(function, root, visits=4 * (_DOUBLINGS + 1) ** 2, lines=400_000)
     if result.ended in ("visits", "lines"):
         rows = []
         for count in (2, 4, 6, 8):
@@ -517,7 +545,7 @@ def _large(attempt, function, name):
     if problem is not None:
         return problem
     root = chain(_DEPTH)
-    result = run(function, root, visits=30 * _DEPTH, lines=100 * _DEPTH)
+    result = _walk(function, root, visits=30 * _DEPTH, lines=100 * _DEPTH)
     if result.ended == "recursion":
         return _recursion(attempt, name, root, result)
     if result.ended in ("visits", "lines", "time"):
@@ -528,6 +556,8 @@ def _large(attempt, function, name):
     problem = _not_valid(attempt, result, name, root, f"a chain of depth {_DEPTH}")
     if problem is not None:
         return problem
+    if not result.visits:
+        return attempt.fault("not-walked", printed(result), None, name=name)
     return attempt.passed(Table(("graph", "nodes", "result"), (
         ("x * x", "2", "each node once"), ("a short and a long way", "3", "users before inputs"),
         (f"{_DOUBLINGS} doublings, {2 ** _DOUBLINGS} paths", str(_DOUBLINGS + 1), "each node once"),
@@ -562,6 +592,10 @@ _FAULTS_C = (
           "leads to it, and `{name}` drops the repeats later, or not at all. The order is right, and it would take "
           "hours.",
           "the moment when you *enter* a node. Ask there whether you have been in it before, with a set."),
+    Fault("not-walked", "another function did the work",
+          "The orders are right, but `{name}` asked no node for its `inputs`. So they come from a function of the "
+          "course. This task is to write it.",
+          "what your function calls. It needs `node.inputs`, a list, and a set."),
     Fault("quadratic", "the work grows with the square of the number of nodes",
           "Twice the nodes take four times the visits. Something goes through all nodes again for each node.",
           "a loop over all nodes inside another one, or a search through a list where a set would answer at once."),
