@@ -139,7 +139,11 @@ def test_question_follows_the_wording_that_is_dealt():
 def test_question_takes_a_letter_as_people_write_it_and_knows_the_one_of_an_earlier_day():
     asked = [Asked("Why?", {"a": "yes", "b": "no"}, "a"), Asked("How?", {"a": "no", "b": "yes"}, "b")]
     task = question("99.a", "t", asked, faults=[fault("mixed-up", "b", "a")], hints=HINTS, good="g", name="choice_a")
-    assert judged(task, "(A)").status == PASSED and judged(task, "a.").status == PASSED
+    for answer in ("(A)", "a.", "'a'", "a: yes", "a  ye", "Yes"):
+        assert judged(task, answer).status == PASSED
+    for answer in ("a b", "a no", "b yes", "", "ye", None, ["a"]):
+        assert "expected one of" in judged(task, answer).text()
+    assert judged(task, "b no").fault == "mixed-up"
     assert "`choice_a` is 1" in judged(task, 1).text()
     assert "on an earlier day" in words(judged(task, "a", round=1))
     assert "on an earlier day" not in words(judged(task, "b"))

@@ -176,7 +176,7 @@ _NUMBERS = _ask(
         "Complete: \"y = (something made of x) * (the number ...). The number does not move, so the gradient is the "
         "slope of the first part times ...\""),
     "A plain number has no history. It takes part as a constant: it multiplies the slope, and nothing flows through "
-    "it. So the value is right and the gradient is too small, and no test on values can find it.")
+    "it. So the value is right, a part of the gradient is missing, and no test on values can find it.")
 
 _DIFFERENCES = _ask(
     "18.d", "autodiff and finite differences", [

@@ -215,8 +215,8 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
             return attempt.not_started()
         number = attempt.dealt[-1]
         now = asked[number % len(asked)]
-        letter = answer.strip().strip("().").lower() if isinstance(answer, str) else None
-        if letter not in now.choices:
+        letter = _letter(answer, now.choices)
+        if letter is None:
             letters = ", ".join(f'"{c}"' for c in now.choices)
             return attempt.wrong([f"`{attempt.task.wants[0]}` is {safe_repr(answer)}; expected one of {letters}."])
         if letter == now.right:
@@ -232,6 +232,19 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: number,
                 lambda number: f"{id}: {given(number)}", hands_over=False)
+
+
+def _letter(answer, choices) -> str | None:
+    """The letter somebody chose: alone, in brackets or quotes, with the beginning of its text, or as the whole text."""
+    if not isinstance(answer, str):
+        return None
+    said = " ".join(answer.lower().split()).strip("().'\"")
+    for letter, text in choices.items():
+        text = " ".join(text.lower().split()).strip("().'\"")
+        rest = re.fullmatch(rf"{letter}\W+(.+)", said)
+        if said in (letter, text) or rest is not None and text.startswith(rest[1]):
+            return letter
+    return None
 
 
 # Functions
