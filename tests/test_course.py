@@ -785,7 +785,7 @@ def test_right_answers_that_were_shown_do_not_pass_and_the_next_ones_count_as_do
     assert "You were shown the right answers for 02.a" in words(mark("02.a", "on my own"))
     assert "with help, 2026-11-01" in words(progress("02"))
     day(2)
-    assert given("02.a") == (-5, 3) and check("02.a", -15, -15, -30)
+    assert given("02.a") == (-7, 4) and check("02.a", -28, -28, -56)
     assert "finished, 2026-11-02" in words(progress("02")), "the help was of another round"
 
 
@@ -794,7 +794,7 @@ def test_each_deal_is_told_once_it_has_been_missed_twice(file, day):
     told = [check("02.a", *answers) for answers in ((-6, -6, -12), ("x", 1, 1), (5, 5, 10), (..., 5, 10), (5, 5, 10))]
     assert ["expected" in page.text() and page.table is not None and "expected" in page.table.header
             for page in told] == [False, False, False, False, True]
-    assert entries(file)["02.a"]["shown"] == [0, 0] and given("02.a") == (-5, 3)
+    assert entries(file)["02.a"]["shown"] == [0, 0] and given("02.a") == (-7, 4)
 
 
 def test_new_numbers_survive_a_restart(file, day):
