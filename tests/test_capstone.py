@@ -336,9 +336,62 @@ def gradcheck(f, *arrays, step=1e-6, rng=0):
             slope = (up - (v * f(*map(Node, base)).value).sum()) / 2 / step
             base[k][index] = old
             mine = 0.0 if g is None else g[index]
-            worst = max(worst, abs(slope - mine) / max(abs(slope), abs(mine), 1e-8))
+            worst = np.maximum(worst, abs(slope - mine) / max(abs(slope), abs(mine), 1e-8))
     return worst''',
 }
+
+
+ALSO_RIGHT = {
+    "Node, one method for both sides": ("Node", lambda source: source.replace(
+        "def __radd__(self, other):", "__radd__ = __add__\n    def _unused_add(self, other):").replace(
+        "def __rmul__(self, other):", "__rmul__ = __mul__\n    def _unused_mul(self, other):")),
+    "Node, one empty dict for all, which nobody can write to": ("Node", lambda source: (
+        "import types\n" + source.replace("params or {}", "params or types.MappingProxyType({})"))),
+    "gradcheck, inf for nan": ("gradcheck", lambda source: source.replace(
+        "    return worst", "    return worst if worst == worst else np.inf")),
+    "gradcheck, without a division": ("gradcheck", lambda source: source.replace(" / max(1, abs(slope))", "")),
+    "gradcheck, all gaps and then the largest": ("gradcheck", lambda source: source.replace(
+        "np.maximum(worst, ", "np.max([worst, ").replace("max(1, abs(slope)))", "max(1, abs(slope))])")),
+    "GradStore, that gives copies": ("GradStore", lambda source: source.replace(
+        "return self.grads[node]", "return self.grads[node].copy()")),
+}
+
+
+@pytest.mark.parametrize("case", ALSO_RIGHT)
+def test_a_right_answer_with_another_line_is_not_refused(case):
+    part, change = ALSO_RIGHT[case]
+    source = CELLS[TASK_OF[part]].source.split("\n\n\ncheck(")[0]
+    assert change(source) != source
+    names = notebook(**{part: change(source)})
+    result = api.check(TASK_OF[part], names[part], seed=3)
+    assert result, result.text()
+
+
+def test_no_sentence_of_a_fault_shows_a_placeholder():
+    for letter in "abcdefgh":
+        for fault in api.tasks()[f"17.{letter}"].faults:
+            assert "{" not in fault.title + fault.look, fault.id  # only `why` is filled in
+
+
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_our_backward_calls_a_partial_once_for_each_edge(longer_first):
+    calls = []
+
+    def counted(g, y, *values):
+        calls.append(y)
+        return g
+
+    root = x = mini.Node(1.0, variable=True)
+    for _ in range(30):
+        way = mini.Node(1.0, "same", (root,))
+        root = mini.Node(1.0, "add", (way, root) if longer_first else (root, way))
+    with Engine(RULES={"same": (np.array, counted), "add": (np.add, counted, counted)}) as engine:
+        assert engine.backward(root)[x] == 2.0**30 and len(calls) == 90
+
+
+def test_our_gradcheck_does_not_take_a_nan_for_a_small_gap():
+    with Engine(RULES={"tanh": (np.tanh, lambda g, y, a: g * [1, 1, np.nan])}) as engine:
+        assert np.isnan(engine.gradcheck(lambda x: engine.apply("tanh", x), np.array([0.1, 0.2, 0.3])))
 
 
 @pytest.mark.parametrize("part", PARTS)

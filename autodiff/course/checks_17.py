@@ -164,7 +164,7 @@ TASKS = (
         "        for index in np.ndindex(node.value.shape):\n"
         "            up, down = ...                       # in a copy of array k, entry index moved\n"
         "            slope = ...\n"
-        "            worst = max(worst, ...)\n"
+        "            worst = np.maximum(worst, ...)       # nan counts as larger than any number\n"
         "    return worst"),
         "It is silent for right rules, and it rings for each planted fault."),
     _task("h", "train", "train on your engine", loop, "a function", (

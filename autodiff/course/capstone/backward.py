@@ -1,5 +1,7 @@
 """`backward`: graphs whose gradients are known, and what the named mistakes would leave in the store."""
 
+import re
+
 import numpy as np
 
 from autodiff.course.capstone.bench import (
@@ -44,6 +46,10 @@ FAULTS = (
           "For {graph} the store has more than the variables. The gradient of an inner node is taken out when the "
           "node is processed.",
           "`take` in place of `get` or [ ]."),
+    Fault("empty-store", "the store is empty at the end",
+          "For {graph} no gradient is left. What was put into the store was taken out again, or never got there, or "
+          "another store is returned.",
+          "which nodes are taken out, and which store the last line returns."),
     Fault("slots-shifted", "a partial of another slot is used",
           "Where slot 1 is a constant, the input in slot 2 got the first partial. Slots and partials belong together, "
           "so leave an input out only after they are paired.",
@@ -57,6 +63,10 @@ FAULTS = (
     Fault("input-for-output", "a partial gets something else for y",
           "The second argument of a partial is the value of the node itself, the *output* of the operation.",
           "the second argument in the call of the partial."),
+    Fault("too-few-arguments", "a partial gets too few arguments",
+          "A partial is called with the cotangent, the value of the node, and then the value of each input as an "
+          "argument of its own. One of these was left out, or the values went in as one list.",
+          "the call of the partial: count what is handed over, and compare with (g, y, a, b)."),
     Fault("arguments", "the arguments of a partial are in the wrong order",
           "A partial is called as (g, y, a, b): the cotangent, the value of the node, then the values of its inputs in "
           "order.",
@@ -105,6 +115,15 @@ FAULTS = (
     Fault("second-call", "a second call gives something else",
           "Something outlives the call: a store outside the function or as a default argument.",
           "where the store is made."),
+    Fault("every-path", "nodes are handled again and again",
+          "In a chain of {depth} steps v = {step} there are {edges} edges, and a partial is called once for each edge. "
+          "A node that is handled before all its shares have arrived is handled again for the rest, and so is all that "
+          "stands below it: the work doubles with each step.",
+          "the order in which your loop goes through the nodes. Which of your parts knows a right one?"),
+    Fault("own-order", "`backward` does not call `sorted_nodes`",
+          "The gradients are right, and `sorted_nodes` was not called. `backward` goes by the order that this part "
+          "gives, so that a better one needs no change here.",
+          "where your loop gets its nodes from."),
     Fault("constant-root", "a constant root leaves the wrong store",
           "For a constant k nothing is to be done, and the store has the seed of k, and nothing else.",
           "what is in the store before the loop."),
@@ -162,6 +181,8 @@ def _planted_backward(how):
             if node.op is None and how == "stops-at-variable":
                 break
             if node.op is None:
+                if how == "empty-store":
+                    grads.pop(node)
                 continue
             g = grads[node] if how == "left-inside" else grads.pop(node)
             values = [n.value for n in node.inputs]
@@ -196,7 +217,7 @@ def _planted_backward(how):
 _WRONG_BACKWARD = ("cotangent-ignored", "no-seed", "inputs-first", "left-inside", "slots-shifted", "one-edge",
                    "one-edge-first", "first-slot", "input-for-output", "g-for-output", "constants-too",
                    "params-missing", "g-and-y-swapped", "operands-reversed", "no-chain", "overwrites", "root-skipped",
-                   "stops-at-variable", "forward-too", "params-positional")
+                   "stops-at-variable", "forward-too", "params-positional", "empty-store")
 _NAMED_AS = {"one-edge-first": "one-edge", "g-for-output": "input-for-output", "g-and-y-swapped": "arguments",
              "operands-reversed": "arguments"}
 
@@ -214,7 +235,15 @@ def _outcome_of_planted(how, case, rules):
     try:
         return _reading(_planted_backward(how)(case.root, case.cotangent, rules), case)
     except Exception as error:
-        return type(error).__name__
+        return _kind(error)
+
+
+def _kind(error) -> str:
+    """The type of an error; where a call got too few arguments, this too."""
+    return type(error).__name__ + _TOO_FEW * (re.search(r"missing \d+ required positional", str(error)) is not None)
+
+
+_TOO_FEW = ": too few arguments"
 
 
 def probe(bench: Bench) -> Table:
@@ -235,7 +264,7 @@ def probe(bench: Bench) -> Table:
             bench.fault("not-a-store", [], got=safe_repr(ran.value, 60))
         right = _planted_backward("")(case.root, case.cotangent, rules)
         want = _reading(right, case)
-        got = _reading(ran.value, case) if ran.ended == "returned" else type(ran.error).__name__
+        got = _reading(ran.value, case) if ran.ended == "returned" else _kind(ran.error)
         outcomes.append((case, got, want, ran))
         if ran.ended != "returned" and ran.ended != "raised":
             bench.call(f"backward of {case.text}", function, *args)
@@ -284,6 +313,8 @@ def _name_backward(bench, outcomes, wrong, rules, table):
                            for o in outcomes)
         if only_vectors:
             bench.fault("seed-shape", said, table, graph=case.text)
+    if isinstance(got, str) and got.endswith(_TOO_FEW) and "lambda" in str(ran.error):
+        bench.fault("too-few-arguments", said, table, graph=case.text)
     if got == "KeyError" and ran.error.args == (None,):
         bench.fault("no-rule", said, table, graph=case.text)
     if got == "ValueError" and "truth value of an array" in str(ran.error):
@@ -317,6 +348,7 @@ def _probe_backward_more(bench, function):
     if any(not same(first[leaf], right[leaf]) or not same(second[leaf], right[leaf]) for leaf in (x, y)):
         bench.fault("second-call", [f"x has {show(first[x])} after the first call, and {show(second[x])} after the "
                                     "second one."])
+    _probe_cost(bench, function)
     k = leaf("k", [1.0, 2.0], False)
     for text, args, seed in (("backward(k)", (k,), np.ones(2)), ("backward(k, [3, 4])", (k, [3.0, 4.0]), [3.0, 4.0])):
         store = bench.call(text, function, *args)
@@ -325,3 +357,38 @@ def _probe_backward_more(bench, function):
     listed = bench.call("backward(x, 2)", function, x, 2)
     if x not in listed or not same(listed[x], 2.0):
         bench.unknown("`backward(x, 2)` for a variable x must leave its seed, 2, for x.")
+
+
+def _probe_cost(bench, function):
+    """Chains with two ways from each step to the next, the longer one on either side: calls of partials are counted."""
+    calls, sorts = [], []
+
+    def counted(g, y, *values):
+        calls.append(y)
+        return g
+
+    def ordered(root):
+        sorts.append(root)
+        return OURS["sorted_nodes"](root)
+
+    engine = Engine(backward=function, RULES={"same": (np.array, counted), "add": (np.add, counted, counted)})
+    engine.parts["sorted_nodes"] = ordered
+    for text in ("same(same(v)) + v", "v + same(same(v))"):
+        x = root = leaf("x", 1.0)
+        for _ in range(DEPTH):
+            long = MiniNode(1.0, "same", (MiniNode(1.0, "same", (root,)),))
+            root = MiniNode(1.0, "add", (long, root) if text.endswith("+ v") else (root, long))
+        calls.clear()
+        ran = bench.run(function, root, engine=engine)
+        words = dict(depth=DEPTH, step=text, edges=4 * DEPTH)
+        if len(calls) > 8 * DEPTH:
+            bench.fault("every-path", [f"The partials were called {len(calls)} times."], **words)
+        store = ran.value if ran.ended == "returned" else bench.call("backward(root)", function, root, engine=engine)
+        if x not in store or not same(store[x], 2.0 ** DEPTH):
+            bench.unknown(f"In a chain of {DEPTH} steps v = {text} the gradient of the first v is "
+                          f"{show(store[x]) if x in store else 'absent'}; expected {2**DEPTH}.")
+    if not sorts:
+        bench.fault("own-order", [])
+
+
+DEPTH = 10

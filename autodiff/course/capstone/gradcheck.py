@@ -31,6 +31,14 @@ FAULTS = (
     Fault("one-sided", "the difference is taken on one side only",
           "f(x + step) - f(x) is wrong by about step; with the point in the middle the error is about step*step.",
           "the two points of the difference."),
+    Fault("two-steps", "the points and the division use different steps",
+          "With the usual step the result is right. With another one the distance between the two points is not what "
+          "you divide by: one of the two is a fixed number.",
+          "both places where the step belongs: the two points, and the denominator."),
+    Fault("moved-together", "several entries are moved at once",
+          "In one call of f {count} entries of the arrays were not what the caller gave. The difference then mixes "
+          "their slopes, and one wrong gradient can hide another.",
+          "which entries are moved, and whether each is back in its place before the next one is moved."),
     Fault("step-ignored", "the argument `step` is not used",
           "The caller chose another step, and the result is as with a small one.",
           "where the step is used."),
@@ -79,6 +87,14 @@ FAULTS = (
     Fault("averaged", "the gaps are averaged",
           "One wrong entry among many is lost in a mean. What counts is the largest gap.",
           "how the gaps are put together: max."),
+    Fault("added-up", "the gaps are added up",
+          "Each wrong entry makes the result grow, and so do the roundings of many right ones. What counts is the "
+          "largest gap alone.",
+          "how the gaps are put together."),
+    Fault("deaf-to-nan", "a gradient that is nan is not heard",
+          "nan is neither larger nor smaller than any number, and what keeps the largest gap here passes it over. Then "
+          "the worst gradient of all counts as a right one.",
+          "how the largest gap is kept, when one of the gaps is nan."),
     ENGINE_INSIDE,
 )
 
@@ -132,8 +148,8 @@ def probe(bench: Bench) -> Table:
     wide = _gap(bench, "gradcheck(x*x, 3, step=0.01)", square, three, step=0.01)
     if not abs(wide) < RIGHT:
         # On a parabola the difference on one side errs by the step, and the central one not at all.
-        bench.fault("one-sided", [f"With step=0.01 the gap for x*x at 3 is {wide:.2g}; a central difference of a "
-                                  "parabola is exact."])
+        bench.fault("one-sided" if abs(wide) < 0.1 else "two-steps", [
+            f"With step=0.01 the gap for x*x at 3 is {wide:.2g}; a central difference of a parabola is exact."])
     _probe_right(bench, rows)
     _probe_alarm(bench, rows, engine)
     cube = lambda x: x * x * x
@@ -141,6 +157,7 @@ def probe(bench: Bench) -> Table:
     if abs(wide) < LARGE:
         bench.fault("step-ignored", [f"With step=0.5 the gap for x*x*x at 3 is {wide:.2g}; the difference is off by "
                                      "step*step = 0.25 there."])
+    _probe_nan(bench)
     table = Table(("what is checked", "expected gap", "yours"),
                   tuple((text, want, "small" if abs(got) < RIGHT else "large") for text, want, got in rows))
     return table
@@ -163,12 +180,18 @@ def _probe_right(bench, rows):
     apply = bench.engine.apply
     xs = np.array([[0.5, -1.0], [1.5, 0.3], [-0.2, 0.8]])
     w, b = np.array([[0.3, -0.7, 0.2], [0.5, 0.1, -0.9]]), np.array([0.1, -0.2, 0.4])
+    arrays = w, b
+    moved = [0]
 
     def layer(w, b):
+        values = [getattr(n, "value", n) for n in (w, b)]
+        moved.append(sum(np.sum(np.abs(value - given) > 1e-8) for value, given in zip(values, arrays)))
         return apply("tanh", xs @ w + b)
 
     gap = _gap(bench, "gradcheck(tanh(xs @ w + b), w, b)", layer, w, b)
     rows.append(("tanh(xs @ w + b), two arrays", "small", gap))
+    if max(moved) > 1:
+        bench.fault("moved-together", [f"For tanh(xs @ w + b) the gap is {gap:.3g}."], count=max(moved))
     if not abs(gap) < RIGHT:
         bench.unknown(f"For tanh(xs @ w + b) the gap is {gap:.3g}, and the gradients are right.",
                       look="Is each entry moved alone, and back again before the next one? Does the other array stay?")
@@ -261,3 +284,33 @@ def _probe_largest(bench):
         right = max(OURS["gradcheck"](lambda x: ours.apply("tanh", x), many, rng=seed) for seed in range(2))
     if gap < right / 10:
         bench.fault("averaged", [f"With one wrong entry of 200 the gap is {gap:.2g}; the largest one is {right:.2g}."])
+    _probe_together(bench)
+
+
+def _probe_together(bench):
+    """Wrong entries alone, then all of them at once: the largest gap is that of one of them."""
+    x = np.linspace(-0.9, 0.9, 6)
+
+    def gap(wrong, seed):
+        rules = _rules_with("tanh", lambda g, y, a: g * (1 - y * y) * (1 + wrong))
+        engine = Engine(gradcheck=bench.part, RULES=rules)
+        return _gap(bench, "gradcheck with wrong entries", lambda x: bench.engine.apply("tanh", x), x, engine=engine,
+                    rng=seed)
+
+    for seed in range(2):
+        largest, all_wrong = max(gap(wrong, seed) for wrong in np.eye(len(x))), gap(np.ones(len(x)), seed)
+        if all_wrong > 1.05 * largest:
+            bench.fault("added-up", [f"With one wrong entry of {len(x)} the gap is {largest:.2g} at most; with all of "
+                                     f"them wrong it is {all_wrong:.2g}."])
+
+
+def _probe_nan(bench):
+    for at, place in enumerate(("first", "second", "last")):
+        spoiled = np.ones(3)
+        spoiled[at] = np.nan
+        engine = Engine(gradcheck=bench.part, RULES=_rules_with("exp", lambda g, y, a, s=spoiled: g * y * s))
+        gap = _gap(bench, "gradcheck with a gradient that is nan", lambda x: bench.engine.apply("exp", x),
+                   np.array([0.3, -0.2, 0.5]), engine=engine)
+        if gap <= LARGE:
+            bench.fault("deaf-to-nan", [f"With a planted fault the {place} of three gradients is nan, and the gap is "
+                                        f"{gap:.2g}."])

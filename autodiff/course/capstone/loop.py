@@ -4,7 +4,7 @@ import numpy as np
 
 from autodiff.course.capstone import training
 from autodiff.course.capstone.bench import ENGINE_INSIDE, Bench, Found, raised
-from autodiff.course.capstone.engine import PARTS, Engine, borrowed_from
+from autodiff.course.capstone.engine import OURS, PARTS, Engine, borrowed_from
 from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, as_array, same, show
 from autodiff.course.judge import Fault, stopped
 from autodiff.course.result import Table, safe_repr
@@ -30,6 +30,19 @@ FAULTS = (
     Fault("rate-missing", "`lr` is not used",
           "The step is the gradient itself.",
           "the factor in the step."),
+    Fault("rate-fixed", "another rate than `lr` is used",
+          "The numbers are those of the rate {rate}, whatever `lr` is.",
+          "the factor in the step."),
+    Fault("last-batch", "the last batch is left out",
+          "The numbers are those after all batches but the last one.",
+          "how far the loop goes, and which params are returned."),
+    Fault("batches-twice", "the batches are gone through twice",
+          "The numbers are those after every batch was used a second time.",
+          "the loops around the step. The caller has put all that you need into the list."),
+    Fault("engine-unused", "the engine has not made the gradients",
+          "For {batches} batches `backward` was called {count} times. The gradients are right, and they are not the "
+          "work of the engine: another network would need another formula.",
+          "where the gradients in your step come from."),
     Fault("divided-twice", "the mean is taken twice",
           "The loss is a mean over the batch already, and the step divides by the number of pictures once more.",
           "the division in the step."),
@@ -74,6 +87,8 @@ def _slopes(params, x, hot):
 def _planted_training(how):
     def train(params, batches, lr):
         first, now, total = list(params), list(params), None
+        batches = batches[:-1] if how == "last-batch" else 2 * batches if how == "batches-twice" else batches
+        lr = how if isinstance(how, float) else lr
         for k, (x, hot) in enumerate(batches):
             if how == "restarts":
                 now = list(first)
@@ -92,7 +107,8 @@ def _planted_training(how):
 
 
 _WRONG_TRAINING = ("ascends", "restarts", "first-params", "gradients-added", "rate-missing", "divided-twice",
-                   "weights-only", "biases-only", "last-layer", "first-layer", "one-batch", "returns-first")
+                   "weights-only", "biases-only", "last-layer", "first-layer", "one-batch", "returns-first",
+                   "last-batch", "batches-twice", 0.5, 0.1, 0.01, 0.001)  # a number is a rate
 _TRAINING_NAMES = dict.fromkeys(("weights-only", "biases-only", "last-layer", "first-layer"), "some-params")
 
 
@@ -114,12 +130,19 @@ def probe(bench: Bench) -> Table:
     names = train.__globals__ if hasattr(train, "__globals__") else {}
     rng = np.random.default_rng(bench.rng.randrange(2**32))
     call = "train(params, batches, lr)"
-    tried = []
+    tried, passes = [], []
+
+    def counted(root, cotangent=None):
+        passes.append(root)
+        return OURS["backward"](root, cotangent)
+
     for lr in (0.5, 0.25):
         params, batches = _problem(rng)
         given = [p.copy() for p in params]
+        engine = Engine().around(names)
+        engine.parts["backward"] = counted
         made = bench.call(call, train, given, [(x.copy(), hot.copy()) for x, hot in batches], lr,
-                          engine=Engine().around(names), errors=[(_no_gradient, "no-gradient"),
+                          engine=engine, errors=[(_no_gradient, "no-gradient"),
                                                                  (lambda e: "'Node'" in str(e), "step-recorded")])
         if made is None:
             bench.fault("no-return", [], call=call)
@@ -131,6 +154,9 @@ def probe(bench: Bench) -> Table:
     wants = [_planted_training("")(*t[:3]) for t in tried]
     if not all(same(t[3], want) for t, want in zip(tried, wants)):
         _name_training(bench, tried, wants, call)
+    expected = sum(len(batches) for _, batches, *_ in tried)
+    if names and len(passes) < expected:
+        bench.fault("engine-unused", [], batches=expected, count=len(passes))
     return _probe_digits(bench, train, names)
 
 
@@ -144,10 +170,11 @@ def _name_training(bench, tried, wants, call):
     rows = tuple((name, _cut(show(w)), _cut(show(g)), "right" if same(g, w) else "differs")
                  for name, w, g in zip(("W1", "b1", "W2", "b2"), want, got))
     table = Table(("params", "expected", "yours", ""), rows)
-    said = [f"After three small batches with lr = {lr}, with all parts of the engine ours."]
+    said = [f"The params are those after three small batches with lr = {lr}; all parts of the engine are ours there."]
     for how in _WRONG_TRAINING:
         if all(same(t[3], _planted_training(how)(*t[:3])) for t in tried):
-            bench.fault(_TRAINING_NAMES.get(how, how), said, table)
+            fault = "rate-fixed" if isinstance(how, float) else _TRAINING_NAMES.get(how, how)
+            bench.fault(fault, said, table, rate=how)
     bench.unknown(*said, table=table, look="Train with a single batch, and compare each p with p - lr * grads[p].")
 
 

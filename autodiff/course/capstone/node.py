@@ -42,9 +42,20 @@ FAULTS = (
           "A result of constants alone leads to no variable. It has an op, and is not tracked.",
           "the two ways to be tracked: being a variable, or having a tracked input."),
     Fault("tracked-all", "a node is tracked only when all its inputs are",
-          "In w * 2 one input is a constant, and w still wants a gradient. One tracked input is enough. (all([]) is "
-          "True as well.)",
+          "In w * 2 one input is a constant, and w still wants a gradient. One tracked input is enough.",
           "any and all."),
+    Fault("tracked-always", "every node is tracked",
+          "A constant leads to no variable, and neither does a result of constants alone. Nothing is to be done for "
+          "them on the way back.",
+          "what your question answers for a constant, which has no inputs."),
+    Fault("tracked-method", "`tracked` is a method",
+          "`node.tracked` gives a method, which counts as true for every node. The other parts read it as an "
+          "attribute, without brackets.",
+          "the line where `tracked` gets its value. In a class, @property above a method makes an attribute of it."),
+    Fault("shared-params", "two nodes share one dict of params",
+          "Something was written into the params of one node, and a second node, made without params too, has it as "
+          "well. A dict as a default argument is made once for all calls.",
+          "the line of __init__ that sets params, and the default in its first line."),
     Fault("tracked-one-step", "only the direct results of variables are tracked",
           "Your node asks its inputs whether they are *variables*. Two steps above a variable nothing is tracked.",
           "which attribute of the inputs is asked for."),
@@ -125,7 +136,7 @@ _WRONG_TRACKED = (
     ("tracked-variables", lambda op, inputs, variable: variable),
     ("tracked-ops", lambda op, inputs, variable: variable or op is not None),
     ("tracked-all", lambda op, inputs, variable: variable or (bool(inputs) and all(i.tracked for i in inputs))),
-    ("tracked-all", lambda op, inputs, variable: variable or all(i.tracked for i in inputs)),
+    ("tracked-always", lambda op, inputs, variable: True),
     ("tracked-one-step", lambda op, inputs, variable: variable or any(i.variable for i in inputs)),
     ("tracked-first", lambda op, inputs, variable: variable or (bool(inputs) and inputs[0].tracked)),
 )
@@ -153,6 +164,8 @@ def probe(bench: Bench) -> Table:
     for name in ("value", "op", "inputs", "params", "variable", "name", "tracked"):
         if bench.run(getattr, node, name).ended != "returned":
             bench.fault("attribute-missing", [], attribute=name)
+    if callable(node.tracked):
+        bench.fault("tracked-method", [])
     value = node.value
     if not isinstance(value, np.ndarray) or value.dtype != np.float64:
         got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else safe_repr(value, 40)
@@ -189,6 +202,7 @@ def probe(bench: Bench) -> Table:
     for attribute, got, want in wants:
         if not same(got, want) and got != want:
             bench.fault("attribute-wrong", [], attribute=attribute, got=safe_repr(got, 40), want=want)
+    _probe_params(bench, defaults, y)
 
     cases = bench.call("the nodes of a small graph", _tracked_cases, Node)
     said = [bool(node.tracked) for _, node, _ in cases]
@@ -209,6 +223,18 @@ def probe(bench: Bench) -> Table:
         bench.fault("not-identity", shown)
     _probe_operators(bench, make("[1.0, 2.0], variable=True", [1.0, 2.0], variable=True), make("[3.0, 4.0]", [3., 4.]))
     return Table(("node", "tracked", "yours"), rows)
+
+
+def _probe_params(bench, first, second):
+    mark = object()
+    try:
+        first.params[mark] = mark
+        shared = mark in second.params
+        del first.params[mark]
+    except Exception:  # params that nobody can write to may be shared
+        return
+    if shared:
+        bench.fault("shared-params", [])
 
 
 def _probe_operators(bench, a, b):
@@ -252,6 +278,9 @@ def _check_call(bench, shown, calls, op, operands, params=None):
     if bench.last.value is not calls.result:
         bench.unknown(f"`{shown}` called `{said}`, and returned something else than what `record` returned.")
     agree = len(inputs) == len(operands) and all(map(_is, inputs, operands))
+    if op in ("add", "mul") and not hasattr(operands[0], "tracked") and len(inputs) == 2:
+        # For a number on the left, __radd__ = __add__ does as well: the slots change places, and the shares with them.
+        agree = agree or all(map(_is, inputs[::-1], operands))
     if got_op == op and agree and (params is None or (got_params or {"axis": None}) == params):
         return
     words = dict(expression=shown, said=said)

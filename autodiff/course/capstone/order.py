@@ -46,6 +46,14 @@ FAULTS = (
     Fault("other-graph", "a node of another graph is listed",
           "{node} belongs to a graph of an earlier call. Something outlives the call.",
           "a list or set outside the function, or as a default argument. Make it inside, at each call."),
+    Fault("marks-left", "a mark is left on the nodes",
+          "For the same graph a first call gave {first}, and a second one {second}. An attribute of the nodes is "
+          "another one after the first call, and the second call reads it.",
+          "where it is kept which nodes were seen, and what of it is left after the call."),
+    Fault("second-call", "a second call gives something else",
+          "For the same graph a first call gave {first}, and a second one {second}. What the first call remembered is "
+          "still there.",
+          "a list, set or dict outside the function, or as a default argument. Make it inside, at each call."),
     Fault("by-name", "two nodes with the same name count as one",
           "L = x + x, with two variables that are both called x and have the same value, has three nodes. Your "
           "function returned two.",
@@ -163,6 +171,7 @@ def probe(bench: Bench) -> Table:
     wrong = [w for w in wrong if w[3]]
     table = Table(("graph", "one right order", "yours"), tuple(shown))
     if wrong:
+        _probe_second_call(bench, function, table)
         # An empty list for a variable alone may be a lost root or a lost variable: other graphs tell.
         _name_order(bench, orders, sorted(wrong, key=lambda w: w[1].op is None), table)
     constant = leaf("k", 5.0, False)
@@ -194,6 +203,23 @@ def probe(bench: Bench) -> Table:
         bench.unknown(f"For a chain of {DEEP} additions {problem}.")
     _probe_cost(bench, function)
     return table
+
+
+def _probe_second_call(bench, function, table):
+    """Whether the first call on a graph of its own is right, and the second one is not."""
+    x = leaf("x", 2.0)
+    root = op_node("mul", op_node("exp", x, name="a"), x, name="L")
+    before = [dict(vars(n)) for n in all_nodes(root)]
+    first = list(bench.call("sorted_nodes(L)", function, root))
+    marked = any(vars(n).keys() != b.keys() or any(vars(n)[k] is not b[k] for k in b)
+                 for n, b in zip(all_nodes(root), before))
+    second = list(bench.call("sorted_nodes(L)", function, root))
+    if _problem(root, first) is None and _problem(root, second) is not None:
+        words = dict(first=_show_order(first), second=_show_order(second))
+        if marked:
+            bench.fault("marks-left", [], table, **words)
+        if len(second) < len(first):
+            bench.fault("second-call", [], table, **words)
 
 
 DEEP = min(2_500, LONGEST_CHAIN)

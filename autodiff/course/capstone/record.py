@@ -25,6 +25,11 @@ FAULTS = (
           "In `{call}` one operand is a plain number or array. It must become a constant, a Node that is no variable, "
           "before anything else is done with it.",
           "the first line of `record`: what are the inputs that are no nodes?"),
+    Fault("constant-dropped", "a constant is missing among the inputs",
+          "`{call}` remembers {count} of its two operands. A constant sends nothing further back, and it has a slot "
+          "all the same: the slots and the partials are counted off side by side, and the partial of the other slot "
+          "needs its value.",
+          "what is left out between the operands and Node(...)."),
     Fault("number-tracked", "a number has become a variable",
           "In `{call}` the plain operand is tracked. Nobody wants its gradient.",
           "the argument `variable` where constants are made."),
@@ -131,13 +136,20 @@ def probe(bench: Bench) -> Table:
         bench.fault("result-is-variable", [], call=text)
     _check_inputs(bench, 'record("mul", x, x)', call('record("mul", x, x)', "mul", x, x), (x, x))
     k, c = leaf("k", [1.0, 2.0, 3.0], False), leaf("c", [4.0, 5.0, 6.0], False)
-    if call('record("add", k, x)', "add", k, x).op is None:
-        bench.fault("needs-all-tracked", [], call='record("add", k, x)')
+    text = 'record("add", k, x)'
+    node = call(text, "add", k, x)
+    if node.op is None:
+        bench.fault("needs-all-tracked", [], call=text)
+    if len(node.inputs) < 2:
+        bench.fault("constant-dropped", [], call=text, count=len(node.inputs))
+    _check_inputs(bench, text, node, (k, x))
 
     s = leaf("s", numbers(rng))
     for text, args, at in (('record("add", s, 2.0)', (s, 2.0), 1), ('record("sub", 2, s)', (2, s), 0),
                            ('record("mul", x, array)', (x, np.array([1.0, 0.0, 2.0])), 1)):
         node = call(text, text.split('"')[1], *args)
+        if len(node.inputs) < 2:
+            bench.fault("constant-dropped", [], call=text, count=len(node.inputs))
         there = node.inputs[at] if len(node.inputs) == 2 else None
         if not isinstance(there, MiniNode):
             bench.fault("number-not-wrapped", [], call=text, got=safe_repr(there, 40))
@@ -146,8 +158,6 @@ def probe(bench: Bench) -> Table:
         if not np.array_equal(there.value, args[at]):
             bench.unknown(f"In `{text}` the constant has the value {safe_repr(there.value, 60)}.")
 
-    _probe_broadcasts(bench, call, rng)
-
     m = leaf("m", numbers(rng, 2, 3))
     text = 'record("sum", m, axis=1)'
     node = call(text, "sum", m, axis=1)
@@ -155,6 +165,9 @@ def probe(bench: Bench) -> Table:
         bench.fault("params-not-used", [f"Its shape is {_shape_of(node)}; expected (2, 1)."], call=text)
     if node.params.get("axis") != 1:
         bench.fault("params-lost", [], call=text, got=safe_repr(node.params, 40))
+
+    _probe_broadcasts(bench, call, rng)
+
     w = leaf("w", np.ones((3, 2)))
     _check_inputs(bench, 'record("matmul", m, w)', call('record("matmul", m, w)', "matmul", m, w), (m, w))
 

@@ -23,18 +23,18 @@ FAULTS = (
           "the shapes: g is (n, p), a is (n, m), b is (m, p). Which product of two of them has the shape of the "
           "operand?"),
     Fault("wrong-side", "the factors of `matmul` stand on the wrong sides",
-          "{what} multiplies the right two matrices in the wrong order. For matrices the order counts.",
+          "{What} multiplies the right two matrices in the wrong order. For matrices the order counts.",
           "the shapes: g is (n, p), a is (n, m), b is (m, p). What is left of g, and what is right of it?"),
     Fault("elementwise", "`matmul` goes back entry by entry",
-          "{what} uses *, which multiplies entry by entry. The forward is a matrix product, and so is the way back.",
+          "{What} uses *, which multiplies entry by entry. The forward is a matrix product, and so is the way back.",
           "the rule of `matmul` in lesson 04."),
     Fault("own-slot", "a partial uses the value of its own slot",
-          "{what} must give the share of its own slot, and the slope of a product by one factor is the *other* factor.",
+          "{What} must give the share of its own slot, and the slope of a product by one factor is the *other* factor.",
           "which operand stands in each of the two partials."),
     Fault("input-output", "the input and the output are mixed up",
-          "{what} is the right formula with the wrong value in it: y is the output, a the input, and they are "
+          "{What} is the right formula with the wrong value in it: y is the output, a the input, and they are "
           "different numbers.",
-          "the arguments of a partial: (g, y, a). In which of the two is the derivative of `{op}` easy to write?"),
+          "the arguments of a partial: (g, y, a). In which of the two is the derivative easy to write?"),
     Fault("square-missing", "the square in the slope of tanh is missing",
           "The slope of tanh is 1 minus the *square* of tanh.",
           "the rule of tanh in lesson 04."),
@@ -51,29 +51,29 @@ FAULTS = (
           "which axes were added by the copying, and which had length 1."),
     Fault("one-kind", "only one kind of copied axis is summed",
           "An axis is copied in two ways: (3,) becomes (2, 3), where a new axis is put in front; and (2, 1) becomes "
-          "(2, 3), where an axis of length 1 grows. {what} sums over one kind and leaves the other.",
+          "(2, 3), where an axis of length 1 grows. {What} sums over one kind and leaves the other.",
           "the two kinds of copied axes in lesson 04, and `summed` in lesson 16."),
     Fault("axis-lost", "an axis of length 1 is gone after the sum",
           "The operand has an axis of length 1. After summing over it, it must still be there.",
           "the argument `keepdims` of the sum."),
     Fault("all-summed", "everything is summed, not the copies alone",
-          "{what} adds all entries of g to one number. Only the axes along which copies were made are summed.",
+          "{What} adds all entries of g to one number. Only the axes along which copies were made are summed.",
           "which entries of the result are copies of the same entry."),
     Fault("slope-missing", "a partial passes g on unchanged",
-          "{what} returned g itself. The share is g times the slope of `{op}` here.",
+          "{What} returned g itself. The share is g times the slope of `{op}` here.",
           "the derivative of this operation."),
     Fault("upstream-missing", "a partial forgets g",
-          "{what} is right for g = 1 and ignores g otherwise. g is what arrives from above; everything that goes down "
+          "{What} is right for g = 1 and ignores g otherwise. g is what arrives from above; everything that goes down "
           "is multiplied by it.",
           "where g stands in this partial."),
     Fault("sign", "the sign of a partial is turned",
-          "{what} is right but for its sign.",
-          "what happens to the result of `{op}` when this operand grows a little."),
+          "{What} is right but for its sign.",
+          "what happens to the result when this operand grows a little."),
     Fault("mean-for-sum", "a mean stands where a sum belongs",
-          "{what} is too small by a count of entries: it divides.",
+          "{What} is too small by a count of entries: it divides.",
           "the division, or np.mean, in this partial."),
     Fault("changed-input", "a rule writes into its arguments",
-          "{what} changed `{argument}`. This array may be the value of a node, or a gradient that another node holds "
+          "{What} changed `{argument}`. This array may be the value of a node, or a gradient that another node holds "
           "too.",
           "an assignment like g *= ... or a[...] = ...; make a new array instead."),
     Fault("slots", "there is not one partial for each slot",
@@ -84,8 +84,15 @@ FAULTS = (
           "A forward gets (a, b) or (a), a partial gets (g, y) before them, and both get the params of the op by "
           "name: `axis` for sum, `shape` for broadcast.",
           "the arguments of this function."),
+    Fault("nothing-returned", "a function of a rule returns nothing",
+          "{What} returned None. A function without a `return` gives None, even when it has computed or printed the "
+          "answer.",
+          "the last line of this function."),
+    Fault("not-float64", "the numbers are rounded to another dtype",
+          "{What} gave an array of {dtype}. All of our values and gradients are float64; a smaller type drops digits.",
+          "an astype or a dtype in this function."),
     Fault("wrong-shape", "a partial has the wrong shape",
-          "{what} has the shape {got}; expected {want}. A gradient has the shape of the value it belongs to.",
+          "{What} has the shape {got}; expected {want}. A gradient has the shape of the value it belongs to.",
           "each step of this partial: which shape has it there?"),
     ENGINE_INSIDE,
 )
@@ -209,7 +216,8 @@ def _check_slot(bench, op, slot, function, cases):
         for name, before, after in zip(("g", "y", "a", "b") if slot else ("a", "b"), args, given):
             if not np.array_equal(before, after):
                 raise _RuleFault("changed-input", [f"Before the call {name} was {show(before)}, and after it "
-                                                   f"{show(after)}."], what=what, argument=name)
+                                                   f"{show(after)}."], What=what[0].upper() + what[1:],
+                                 argument=name)
     wants = [np.asarray(right(*args, **params)) for args, params in cases]
     first = next((k for k, (t, want) in enumerate(zip(tried, wants)) if not (
         t[0][0] == "value" and isinstance(t[0][1], (np.ndarray, np.generic)) and same(t[0][1], want))), None)
@@ -219,7 +227,7 @@ def _check_slot(bench, op, slot, function, cases):
     want, at = wants[first], _call_text(op, slot, args, params)
     said = raised(ran) if got[0] == "error" else f"returned {_brief(got[1])}; expected {_brief(want)}"
     shown = [f"{what[0].upper()}{what[1:]} {said}. It got {at}."]
-    words = dict(what=what, op=op, slot=slot, want=want.shape,
+    words = dict(what=what, What=what[0].upper() + what[1:], op=op, slot=slot, want=want.shape,
                  got=np.shape(got[1]) if got[0] == "value" and not isinstance(got[1], str) else "")
     for fault, wrong in _wrong_rules(op, slot):
         if all(_same_outcome(g, wrong, a, p) for g, _, a, p in tried):
@@ -228,10 +236,16 @@ def _check_slot(bench, op, slot, function, cases):
         raise _RuleFault("signature", shown, **words)
     if got[0] == "error":
         raise _RuleFault("", shown, **words)
+    if got[1] is None:
+        raise _RuleFault("nothing-returned", shown, **words)
     if not isinstance(got[1], (np.ndarray, np.generic)):
         raise _RuleFault("", [*shown, f"This is of the type {type(got[1]).__name__}; expected an array."], **words)
     if got[1].shape != want.shape:
         raise _RuleFault("wrong-shape", shown, **words)
+    rounded = got[1].dtype
+    if rounded != np.float64 and all(g[0] == "value" and np.shape(g[1]) == w.shape and np.allclose(
+            g[1], w.astype(rounded), rtol=1e-2) for (g, *_), w in zip(tried, wants)):
+        raise _RuleFault("not-float64", shown, dtype=rounded, **words)
     raise _RuleFault("", shown, **words)
 
 
@@ -286,7 +300,9 @@ def probe(bench: Bench) -> Table:
         bench.unknown(*found.shown, table=table, look=look)
     if missing:
         left = f"The rules that are there are right. Still missing: {', '.join(missing)}."
-        result = bench.attempt.unfinished([left])
+        strange = ", ".join(map(str, bench.part.keys() - OURS["RULES"].keys()))
+        more = [f"RULES also has {strange}, which no test asks for: is this one of them under another name?"]
+        result = bench.attempt.unfinished([left, *(more if strange else [])])
         result.table = table
         raise Found(result)
     return table

@@ -15,10 +15,18 @@ FAULTS = (
     Fault("by-value", "two nodes share one place",
           "a and b are two nodes with equal values. After a share for a, the store has one for b.",
           "the key: the node itself, not its value or shape."),
+    Fault("by-name", "two nodes with the same name share one place",
+          "A name is for people: two nodes may have the same one, and most nodes have none. After a share for one of "
+          "two such nodes, the store has one for the other.",
+          "the key: the node itself, not its name."),
     Fault("in-place", "a share is added into an array that somebody else holds",
           "The rule of add hands the same array to both operands. `+=` writes into it, and so the gradient of the "
           "other one changes; a read-only array refuses.",
           "the line with +=, or np.add with `out`. `old + g` makes a new array."),
+    Fault("writes-own-copy", "`accumulate` writes into an array that the store has handed out",
+          "Whoever asked the store for the gradient of a holds this very array, and it changed when the next share "
+          "came. A copy of the first share protects its sender, and nobody else.",
+          "the line with +=, or np.add with `out`: into which array does it write?"),
     Fault("overwrites", "the second share overwrites the first",
           "Only the last share is left. Shares that meet at a node are added.",
           "what `accumulate` does when something is there already."),
@@ -117,10 +125,18 @@ def probe(bench: Bench) -> Table:
     _want(bench, store, a, g, "after one share", "unknown")
     if do("b in store", lambda: b in store) is not False or gradient(store, b, "store[b]") is not None:
         bench.fault("by-value", [])
+    for name in ("x", None):
+        first, other = leaf(name, [1.0, 1.0]), leaf(name, [1.0, 1.0])
+        named = new()
+        do("store.accumulate(x, g)", lambda s=named, n=first: s.accumulate(n, g))
+        if do("other in store", lambda s=named, n=other: n in s) is not False:
+            names = "both called x" if name else "both without a name"
+            bench.fault("by-name", [f"The two nodes are {names}."])
     do("store.accumulate(b, g)", lambda: store.accumulate(b, g))
     before, second = g.copy(), h.copy()
     read_only = g.copy()
     read_only.setflags(write=False)
+    held = do("store[a]", lambda: store[a])
     do("store.accumulate(a, h)", lambda: store.accumulate(a, h))
     if not np.array_equal(g, before) or not same(store[b], before):
         bench.fault("in-place", [f"g is now {show(g)}, and b has {show(store[b])}; both were {show(before)}."])
@@ -131,6 +147,9 @@ def probe(bench: Bench) -> Table:
         fault = "overwrites" if same(got, h) else "keeps-first" if same(got, before) else None
         shown = f"After the shares {show(before)} and {show(h)} the store has {show(got)} for a."
         bench.fault(fault, [shown]) if fault else bench.unknown(shown)
+    if not same(held, before):
+        bench.fault("writes-own-copy", [f"`held = store[a]` was {show(before)}; after `store.accumulate(a, h)` it is "
+                                        f"{show(held)}."])
     store = new()
     if do("len(store)", lambda: len(store)) != 0 or do("a in store", lambda: a in store):
         bench.fault("shared-stores", [])
