@@ -383,6 +383,17 @@ PICTURE = """async () => {
     await image.decode();
     return image.naturalWidth;
 }"""
+CHANGE_AND_DELETE = """async path => {
+    const contents = window.jupyterapp.serviceManager.contents;
+    const first = async () => (await contents.get(path, { content: true })).content.cells[0].source;
+    const { content } = await contents.get(path, { content: true });
+    const [original] = content.cells;
+    content.cells[0] = { ...original, source: 'changed' };
+    await contents.save(path, { type: 'notebook', format: 'json', content });
+    const changed = await first();
+    await contents.delete(path);
+    return [changed, (await first()).slice(0, 13)];
+}"""
 RUN = """async code => {
     const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
     const printed = [];
@@ -510,6 +521,7 @@ def test_as_deployed_all_but_pyodide_and_numpy_comes_from_the_site(again, distri
         picture(page, "lite-exercise-390")
         assert page.evaluate(STATE) == {"list": False, "changed": False}, "the file list would fill a phone"
         assert page.locator(".jp-Notebook h1").first.inner_text().startswith("Exercise 01")
+        assert page.evaluate(CHANGE_AND_DELETE, "exercises/02_one_edge_twice.ipynb") == ["changed", "# Exercise 02"]
         assert page.evaluate(RUN, STAND_IN) == ""
         said = page.evaluate(RUN, "from autodiff.course import hint\nprint(hint('01.a'))")
         assert "01.a" in said
