@@ -41,6 +41,10 @@ FAULTS = (
           "In `{call}` the operand in slot {slot} has another shape than the result, and no node of its own makes it "
           "fit. It may be either of them, or both.",
           "the operands that are looked at: all of them?"),
+    Fault("to-the-other", "an operand is broadcast to a shape that it cannot have",
+          "In `{call}` the shapes are (3,) and (2, 3), in this order or the other. Copying makes (2, 3) of (3,), and "
+          "nothing makes (3,) of (2, 3). Either operand may be the one that has to grow.",
+          "the shape that you broadcast to: whose is it?"),
     Fault("not-every-op", "one of add, sub, mul is not broadcast",
           "In `{call}` no broadcast is recorded. Missing for: {ops}.",
           "the list of ops at this place."),
@@ -209,6 +213,7 @@ def _record_errors(text):
     if "column" in text:
         errors.append((ValueError, "common-shape"))
     if "b, m" in text or "m, b" in text:
+        errors.append((lambda error: isinstance(error, ValueError) and "remapp" in str(error), "to-the-other"))
         errors.append((lambda error: "'numpy.ndarray' object has no attribute" in str(error), "broadcast-lost"))
     return errors
 
