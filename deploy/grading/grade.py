@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import sys
 import time
 
@@ -247,6 +248,7 @@ def why(entry):
         "time": "The notebook was stopped before this task, because it took too long",
         "memory": "The notebook was stopped before this task, because it took too much memory",
         "output": "The notebook was stopped before this task, because it sent too much",
+        "broke": "What the notebook did ended the check before this task",
         "left": "The notebook ended its own process before this task",
     }
     if ended.startswith("signal"):
@@ -274,7 +276,8 @@ class Progress:
             filled = 30 * self.done // self.count
             name = printable(name).replace("\n", "?")[-40:]
             bar = f"[{'#' * filled}{'.' * (30 - filled)}] {self.done}/{self.count}{left}  {name}"
-            sys.stderr.write("\r" + bar[:110].ljust(110))
+            width = min(110, shutil.get_terminal_size().columns - 1)
+            sys.stderr.write("\r" + bar[:width].ljust(width))
             sys.stderr.flush()
         elif 10 * self.done // self.count > self.told:
             self.told = 10 * self.done // self.count

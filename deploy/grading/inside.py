@@ -434,7 +434,8 @@ def judge(shell, cells, limits, seeds, tell):
 
     check, collect = api.check, gc.enable
     denied = set()
-    watch(denied, judging._Tracer)
+    watch(denied)
+    sys.settrace, sys.gettrace = tracing(judging, denied), lambda: None
     look, put_back = guard(judging, [task for cell in cells for task, _ in cell.get("tasks", ())])
     undone = {}
     sys.stdout, sys.stderr = Pen(), Pen()
@@ -523,11 +524,11 @@ def _line(error):
     return f"{type(error).__name__}: {str(error)[:200]}"
 
 
-def watch(denied, tracer):
+def watch(denied):
     """Refuse, to the code of the notebook, the ways into other functions' variables. Cannot be taken out again."""
     import autodiff
 
-    events = {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
+    events = {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.setprofile",
               "sys.addaudithook", "gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__", "compile",
               "object.__getattr__", "object.__setattr__", "sys.monitoring.register_callback", "marshal.loads",
               "marshal.load"}
@@ -542,11 +543,8 @@ def watch(denied, tracer):
         os.path.join(os.path.dirname(path), name) for name in ("numpy", "matplotlib", "traitlets", "ipywidgets", "comm")
         for path in [os.path.dirname(sys.modules["numpy"].__file__)])  # fmt: skip
     everything = (library, packages, os.path.dirname(os.path.dirname(sys.modules["numpy"].__file__)) + os.sep)
-    gettrace, getframe, ident, busy, get = sys.gettrace, sys._getframe, threading.get_ident, set(), attributes.get
+    getframe, ident, busy, get, text = sys._getframe, threading.get_ident, set(), attributes.get, str
     add, discard, note, fails, reads = busy.add, busy.discard, denied.add, RuntimeError, ("compile", "marshal.loads")
-    kind, name_of, text = type, getattr, str
-    # Who has the tracer of a check that runs could let it install another one, or pass for one that has stopped.
-    sys.gettrace = lambda: None
 
     def hook(event, arguments):
         if event not in events and not event.startswith("ctypes."):
@@ -556,10 +554,6 @@ def watch(denied, tracer):
         names = get(event)
         if names is not None and arguments[1] not in names:
             return
-        if event == "sys.settrace":
-            trace = name_of(gettrace(), "__self__", None)
-            if kind(trace) is tracer and (trace.late or trace.lines > trace.limit):
-                return  # Python itself takes a tracer away that has stopped an answer
         me = ident()
         if me in busy:
             return
@@ -584,6 +578,30 @@ def watch(denied, tracer):
             discard(me)
 
     sys.addaudithook(hook)
+
+
+def tracing(judging, denied):
+    """`sys.settrace` for the check alone. A trace function sees every frame, and so does who has that of the check.
+
+    It takes no audit hook to refuse it, since Python raises the same event when it takes away a tracer that has failed.
+    """
+    def sets(settrace, getframe, file):
+        while True:
+            function = yield
+            if getframe(1).f_code.co_filename == file:
+                settrace(function)
+            else:
+                denied.add("sys.settrace")
+
+    sets.__code__ = _as_course(sets, judging)
+    setter = sets(sys.settrace, sys._getframe, judging.__file__)
+    next(setter)
+    return setter.send
+
+
+def _as_course(function, judging):
+    """The function's code as if it were the course's, which the budget of lines of an answer leaves out."""
+    return function.__code__.replace(co_filename=judging.__file__)
 
 
 def guard(judging, tasks):
@@ -631,6 +649,7 @@ def guard(judging, tasks):
                 keep_read(f"{name}.{attribute}.__bases__", _BASES, value, functools.partial(_SET_BASES, value))
             elif name in course and type(value) is dict and not attribute.startswith("__"):
                 keep(f"{name}.{attribute}", value, value.__setitem__)
+    keep("sys", vars(sys), vars(sys).__setitem__, [(n, getattr(sys, n)) for n in ("settrace", "gettrace", "modules")])
     keep("sys.modules", sys.modules, sys.modules.__setitem__, list({**course, **near}.items()))
     keep("inside.py", globals(), globals().__setitem__)
     every = api.tasks()
@@ -656,15 +675,14 @@ def guard(judging, tasks):
     lists = [(f"{name}.{a}", v, tuple(v)) for name, module in course.items() for a, v in vars(module).items()
              if type(v) is list]  # fmt: skip
 
-    # The budget of lines of an answer leaves out the course's own files.
-    _looks.__code__ = _looks.__code__.replace(co_filename=judging.__file__)
+    _looks.__code__ = _as_course(_looks, judging)
     # What a generator knows can be reached from nowhere else; the variables of a function can, by `__closure__`.
     looks = _looks(spaces, reads, lists, sys._current_frames, gc.isenabled)
     next(looks)
     look = looks.send
     index = next(n for n, space in enumerate(spaces) if space[0] == judging.__name__)
     judging._apart = _guarded(judging._apart, look)
-    judging._apart.__code__ = judging._apart.__code__.replace(co_filename=judging.__file__)
+    judging._apart.__code__ = _as_course(judging._apart, judging)
     what, live, get, keys, _, *rest = spaces[index]
     spaces[index] = (what, live, get, keys, tuple(map(get, keys)), *rest)
     for cell in judging._apart.__closure__:
@@ -721,46 +739,49 @@ def _looks(spaces, reads, lists, frames, collects):
     """The generator behind ``look``; see `guard`. `spaces` and `reads` may still be filled before it is asked."""
     # Only operators and these from here on: the built-ins may not be what they were.
     missing, size, both, every, same, each, endless = object(), len, zip, all, operator.is_, map, itertools.repeat
-    kind, answer = type, None
+    kind, answer, tries = type, None, (1, 2, 3)
     while True:
         before = yield answer
-        after = []
-        for what, live, get, keys, values, known, count, _, take, barred in spaces:
-            if not every(each(same, each(get, keys, endless(missing)), values)):
-                for name, value in both(keys, values):
-                    now = get(name, missing)
+        # More than once, since the alarm of a cell or of an answer may ring in here: an exception would be the end.
+        for _ in tries:
+            answer = "the check"
+            try:
+                after = []
+                for what, live, get, keys, values, known, count, _, take, barred in spaces:
+                    if not every(each(same, each(get, keys, endless(missing)), values)):
+                        for name, value in both(keys, values):
+                            now = get(name, missing)
+                            if now is not value:
+                                after += ((what + "." + name, now),)
+                    if size(live) != count and take is not None:
+                        for name in live:
+                            # No name of a module is an object with a comparison of its own.
+                            if kind(name) is not str or name not in known and (barred is None or name in barred):
+                                after += ((what + "." + name, live[name]),)
+                for what, read, thing, value, _ in reads:
+                    now = read(thing)
                     if now is not value:
-                        after += ((what + "." + name, now),)
-            if size(live) != count and take is not None:
-                for name in live:
-                    # No name of a module is an object with a comparison of its own.
-                    if kind(name) is not str or name not in known and (barred is None or name in barred):
-                        after += ((what + "." + name, live[name]),)
-        for what, read, thing, value, _ in reads:
-            now = read(thing)
-            if now is not value:
-                after += ((what, now),)
-        for what, live, values in lists:
-            if size(live) < size(values):
-                after += ((what, missing),)
-            for now, value in both(live, values):
-                if now is not value:
-                    after += ((what, now),)
-        if size(frames()) > 1:
-            after += ((THREAD, missing),)
-        if collects():
-            after += (("gc.enable", missing),)
-        if before is None:
-            answer = after
-            continue
-        answer = None
-        for (one, was), (other, now) in both(before, after):
-            if one != other or was is not now:
-                answer = other
+                        after += ((what, now),)
+                for what, live, values in lists:
+                    if size(live) < size(values):
+                        after += ((what, missing),)
+                    for now, value in both(live, values):
+                        if now is not value:
+                            after += ((what, now),)
+                if size(frames()) > 1:
+                    after += ((THREAD, missing),)
+                if collects():
+                    after += (("gc.enable", missing),)
+                answer = after if before is None else None
+                if before is not None:
+                    for (one, was), (other, now) in both(before, after):
+                        if answer is None and (one != other or was is not now):
+                            answer = other
+                    if answer is None and size(after) != size(before):
+                        answer = after[-1][0] if size(after) > size(before) else before[-1][0]
                 break
-        else:
-            if size(after) != size(before):
-                answer = after[-1][0] if size(after) > size(before) else before[-1][0]
+            except BaseException:
+                pass
 
 
 def _guarded(real, look):

@@ -370,7 +370,7 @@ def _judged(line, result):
         result["undone"] += line["undone"]
         result["denied"] += line["denied"]
     elif line["what"] == "broke":
-        result["broke"] = line["text"]
+        result["broke"], result["ended"] = line["text"], "broke"
 
 
 def _processes_of_mine(kind):
