@@ -4,15 +4,21 @@ A learner's part may reach ours in many ways: an import, `importlib`, `sys.modul
 was handed, a copy of the code. In each of them code of `autodiff` runs in the end, and a `Watch` sees it.
 """
 
+import contextlib
 import os
 import sys
 import sysconfig
 import threading
 import types
 
+import numpy
+
 _COURSE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENGINE = os.path.dirname(os.path.dirname(_COURSE)) + os.sep
-_NOT_THEIRS = (_ENGINE, sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep, "<frozen ")
+# In the browser the standard library is a zip file, and sysconfig names folders that are not there.
+_FOLDERS = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), os.path.dirname(contextlib.__file__),
+            os.path.dirname(os.path.dirname(numpy.__file__)))
+_NOT_THEIRS = (_ENGINE, *(folder + os.sep for folder in _FOLDERS), "<frozen ")
 
 
 class Watch:
