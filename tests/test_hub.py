@@ -686,6 +686,27 @@ def test_after_a_crash_the_next_start_ends_what_was_left_and_logs_everybody_out(
     asyncio.run(after())
 
 
+@pytest.mark.hub
+def test_a_server_that_nobody_uses_is_stopped_and_its_files_stay(hub, load):
+    name, users = hub.names[0], load("users")
+    hub.stop()
+    hub.environment["AUTODIFF_HUB_IDLE"] = "3"
+    hub.start()
+
+    async def go():
+        [student] = await students(hub, load, 0)
+        assert users.processes(hub.uid(name))
+        for _ in range(120):
+            if not json.loads((await student.ask(f"/hub/api/users/{name}")).body)["servers"]:
+                return
+            await asyncio.sleep(1)
+        raise AssertionError("nobody stopped the server")
+
+    asyncio.run(go())
+    assert not users.processes(hub.uid(name))
+    assert (hub.folder / "homes" / name / "course" / "exercises").is_dir()
+
+
 # The image and Kubernetes, which are not run here
 
 

@@ -77,6 +77,7 @@ c.Spawner.environment = {
 c.Spawner.env_keep = ["LANG", "LC_ALL"]
 
 # A server that nobody has used for an hour is stopped; its files stay.
+idle = int(os.environ.get("AUTODIFF_HUB_IDLE", "3600"))
 c.JupyterHub.load_roles = [{
     "name": "idle-culler",
     "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
@@ -84,5 +85,6 @@ c.JupyterHub.load_roles = [{
 }]
 c.JupyterHub.services = [{
     "name": "idle-culler",
-    "command": [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=3600", "--cull-every=300"],
+    "command": [sys.executable, "-m", "jupyterhub_idle_culler", f"--timeout={idle}",
+                f"--cull-every={min(idle, 300)}"],
 }]
