@@ -362,6 +362,17 @@ class Server:
         lines = (self.folder / "state" / "passwords.csv").read_text().splitlines()[1:]
         return dict(line.split(",") for line in lines)
 
+    def programs(self):
+        """The command lines of root's processes that serve this folder."""
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if entry.stat().st_uid == 0 and f"AUTODIFF_HUB_FOLDER={self.folder}" in (entry / "environ").read_text():
+                    found.append((entry / "cmdline").read_text())
+            except OSError:
+                continue
+        return found
+
     def uid(self, name):
         return (self.folder / "homes" / name).stat().st_uid
 
@@ -399,6 +410,7 @@ def hub(tmp_path_factory):
         removed = server.run("--remove")
         assert removed.returncode == 0, removed.stdout + removed.stderr
         assert not server.folder.exists()
+        assert not server.programs()
         assert not list(pathlib.Path("/tmp").glob(f"left-by-t{os.getpid()}-*"))
         for kind in ("passwd", "group", "shadow"):
             assert f"ad-t{os.getpid()}-" not in pathlib.Path(f"/etc/{kind}").read_text()
@@ -672,6 +684,9 @@ def test_after_a_crash_the_next_start_ends_what_was_left_and_logs_everybody_out(
     assert left and set(users.processes(number)) == set(left) and proxy in users.processes(0)
     hub.start()
     assert not users.processes(number) and proxy not in users.processes(0)
+    programs = hub.programs()
+    assert len(programs) == 3 and all(any(part in program for program in programs)
+                                      for part in ("jupyterhub\0-f", "configurable-http-proxy", "idle_culler"))
 
     async def after():
         trial = load("trial")

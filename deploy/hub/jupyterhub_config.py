@@ -87,4 +87,5 @@ c.JupyterHub.services = [{
     "name": "idle-culler",
     "command": [sys.executable, "-m", "jupyterhub_idle_culler", f"--timeout={idle}",
                 f"--cull-every={min(idle, 300)}"],
+    "environment": {"AUTODIFF_HUB_FOLDER": str(FOLDER)},  # the sign by which start.py knows what a crash has left
 }]

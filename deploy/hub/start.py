@@ -264,14 +264,17 @@ class Lock:
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.held = True
-            self.file.truncate(0)
-            print(os.getpid(), file=self.file, flush=True)
+            self.name(os.getpid())
         except BlockingIOError:
             self.held = False
         return self
 
     def __exit__(self, *what):
         self.file.close()
+
+    def name(self, pid):
+        self.file.truncate(0)
+        print(pid, file=self.file, flush=True)
 
     def holder(self):
         self.file.seek(0)
@@ -370,6 +373,7 @@ def serve(folder, python, environment, lock):
         hub = subprocess.Popen([python, "-m", "jupyterhub", "-f", str(HERE / "jupyterhub_config.py")], env=environment,
                                cwd=folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
                                pass_fds=[lock.file.fileno()], start_new_session=True)
+    lock.name(hub.pid)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: hub.terminate())
     while hub.poll() is None and not answers(environment["AUTODIFF_HUB_BIND"]):
@@ -399,13 +403,15 @@ def answers(url):
 
 
 def end_leftovers(folder):
-    """What a class server that was killed has left running: its proxy, and the students' servers."""
-    try:
-        pid = int((folder / "state" / "proxy.pid").read_text())
-        if b"configurable-http-proxy" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+    """What a class server that was killed has left running: its proxy, its services, and the students' servers."""
+    for pid in users.processes(0):
+        try:
+            command, environment = (pathlib.Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+        except OSError:  # it ended meanwhile
+            continue
+        of_this_hub = f"AUTODIFF_HUB_FOLDER={folder}".encode() in environment.split(b"\0")
+        if of_this_hub and re.search(rb"jupyterhub|configurable-http-proxy", command):
             os.kill(pid, signal.SIGKILL)
-    except (OSError, ValueError):
-        pass
     (folder / "state" / "proxy.pid").unlink(missing_ok=True)
     for user in users.of(folder / "homes"):
         users.end_processes(user.pw_uid)
@@ -418,8 +424,8 @@ def remove(folder):
     (folder / "state").mkdir(mode=0o700, exist_ok=True)
     with Lock(folder) as lock:
         if not lock.held:
-            raise StartError(f"The class server runs (process {lock.holder()}): stop it first, with Ctrl+C where it "
-                             "was started.")
+            raise StartError(f"The class server runs: stop it first, with Ctrl+C where it was started, or with kill "
+                             f"{lock.holder()}.")
         end_leftovers(folder)
         for user in users.of(folder / "homes"):
             users.remove(user)
