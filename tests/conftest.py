@@ -31,7 +31,15 @@ def missing_book():
 def missing_hub():
     if importlib.util.find_spec("jupyterhub") is None:
         return "JupyterHub is not installed: python deploy/bootstrap.py hub"
-    return None
+    if sys.platform != "linux":
+        return "a class server runs on Linux"
+    sys.path.insert(0, str(ROOT / "deploy" / "hub"))
+    try:
+        return importlib.import_module("start").missing()
+    finally:
+        sys.path.pop(0)
+        for name in ("start", "students", "users", "handout"):
+            sys.modules.pop(name, None)
 
 
 def missing_lite():
