@@ -309,8 +309,11 @@ def install(folder):
         shutil.copytree(ROOT / "autodiff", f"{copy}/autodiff", ignore=shutil.ignore_patterns("__pycache__"))
         run([*pip, "--no-build-isolation", f"{copy}[course,hub]"], log)
     shutil.copytree(HERE / "labconfig", folder / "venv" / "etc" / "jupyter" / "labconfig", dirs_exist_ok=True)
-    npm = ["npm", "install", "--prefix", str(folder / "proxy"), "--ignore-scripts", "--no-fund", "--no-audit"]
-    run([*npm, PROXY], log)
+    proxy = folder / "proxy"
+    proxy.mkdir(exist_ok=True)
+    (proxy / "package.json").write_text('{"private": true}\n')
+    # In its folder and not with --prefix, which makes npm overlook what this machine has set for all, as a certificate.
+    run(["npm", "install", "--ignore-scripts", "--no-fund", "--no-audit", PROXY], log, cwd=proxy)
     run([settings(folder)["AUTODIFF_HUB_PROXY"], "--version"], log, "the proxy does not run, which needs Node.js 18")
     stamp.write_text(digest)
 
@@ -348,12 +351,12 @@ def accounts(folder, options, python, more=()):
         raise StartError("No accounts were made.")
 
 
-def run(command, log, reason="this command failed"):
+def run(command, log, reason="this command failed", cwd=None):
     """Run a step of the set-up. What it said is shown when it failed."""
     with open(log, "a+") as stream:
         print("$", *command, file=stream, flush=True)
         said = stream.tell()
-        if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream).returncode:
+        if subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream).returncode:
             stream.seek(said)
             last = "".join(stream.readlines()[-20:])
             raise StartError(f"{last}The set-up stopped, because {reason}: {' '.join(command)}\n"
