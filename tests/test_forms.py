@@ -437,8 +437,8 @@ def test_code_that_a_library_makes_is_not_the_learners():
 
 
 @pytest.mark.parametrize("seconds, made_of", [
-    (0.0101, "best"), (0.0107, "best"), (0.0912, "best"), (0.071, "summed"), (0.33, "summed"), (0.0235, "averaged"), (0.0301, "not-best"),
-    (0.1501, "not-best")])
+    (0.0101, "best"), (0.0107, "best"), (0.0912, "best"), (0.071, "summed"), (0.33, "summed"), (0.0235, "averaged"),
+    (0.0301, "not-best"), (0.1501, "not-best")])
 def test_the_best_time_of_a_busy_computer_is_told_from_a_sum_a_mean_and_another_run(seconds, made_of):
     work = checks_13._Work(1, 8)
     # Each run on two clocks: the processor's, and one that other programs make longer.
