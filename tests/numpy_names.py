@@ -50,6 +50,7 @@ class Something:
 class Names(types.ModuleType):
     __path__ = ()
     __version__ = "2.4.0"
+    __file__ = "/numpy/__init__.py"
 
     def __getattr__(self, name):
         if name.startswith("__"):

@@ -4,6 +4,7 @@ The class has AUTODIFF_STUDENTS students, 3 when that is not set. It needs Linux
 """
 
 import asyncio
+import concurrent.futures
 import datetime
 import importlib
 import json
@@ -431,6 +432,12 @@ def students(hub, load, *indices):
     return come()
 
 
+def finish(coroutine):
+    """What it returns. In a thread of its own: in this one a browser of an earlier test may keep its loop running."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
 @pytest.mark.hub
 def test_a_whole_class_logs_in_at_once_starts_runs_a_lesson_and_a_check(hub):
     count = len(hub.names)
@@ -461,7 +468,7 @@ def test_the_page_after_the_login_has_a_link_for_each_lesson_and_each_opens(hub,
         path = opened.removeprefix("lab/tree/")
         assert (await student.ask(f"/user/{student.name}/api/contents/{path}")).code == 200
 
-    asyncio.run(go())
+    finish(go())
 
 
 @pytest.mark.hub
@@ -475,7 +482,7 @@ def test_progress_is_in_the_students_own_folder_and_is_there_after_a_stop(hub, l
         await student.start()
         assert "01.a" in await student.run([code[0], code[2]])
 
-    asyncio.run(go())
+    finish(go())
     kept = hub.folder / "homes" / hub.names[1] / ".local/share/autodiff-course/progress.json"
     assert "01.a" in kept.read_text() and kept.stat().st_uid == hub.uid(hub.names[1])
 
@@ -589,7 +596,7 @@ def test_from_a_notebook_nothing_of_others_and_nothing_of_the_hub_is_within_reac
         await student.stop()
         return printed, load("users").processes(hub.uid(mallory))
 
-    (succeeded, groups, found, held, started), left = asyncio.run(go())
+    (succeeded, groups, found, held, started), left = finish(go())
     assert succeeded == ["ask the hub who I am"]
     assert groups, "a student is in a group besides their own"
     assert found, "another's server was not found, so that nothing was tried on it"
@@ -628,7 +635,7 @@ def test_with_a_browser_nobody_opens_anothers_server_signs_up_or_becomes_an_admi
         state = json.loads((await student.ask(f"/hub/api/users/{mine}")).body)
         assert state["admin"] is False
 
-    asyncio.run(go())
+    finish(go())
 
 
 @pytest.mark.hub
@@ -653,7 +660,7 @@ def test_while_it_runs_new_names_and_new_passwords_are_taken_in(hub, load, tmp_p
         assert await late.run(["import os; print(os.getcwd())"]) == f"{hub.folder}/homes/{added}\n"
         await late.stop()
 
-    asyncio.run(go())
+    finish(go())
     wrong = hub.run("--new-password", "nobody")
     assert wrong.returncode == 1 and "There is no account of nobody" in wrong.stderr
 
@@ -675,7 +682,7 @@ def test_after_a_crash_the_next_start_ends_what_was_left_and_logs_everybody_out(
         assert (await student.ask("/hub/home")).effective_url.endswith("/hub/home")
         return student.cookies
 
-    cookies, left = asyncio.run(before()), users.processes(number)
+    cookies, left = finish(before()), users.processes(number)
     children = pathlib.Path(f"/proc/{hub.process.pid}/task/{hub.process.pid}/children").read_text().split()
     for pid in [hub.process.pid, *map(int, children)]:
         os.kill(pid, signal.SIGKILL)
@@ -698,7 +705,7 @@ def test_after_a_crash_the_next_start_ends_what_was_left_and_logs_everybody_out(
         await student.start()
         assert await student.run(["print(1)"]) == "1\n"
 
-    asyncio.run(after())
+    finish(after())
 
 
 @pytest.mark.hub
@@ -717,7 +724,7 @@ def test_a_server_that_nobody_uses_is_stopped_and_its_files_stay(hub, load):
             await asyncio.sleep(1)
         raise AssertionError("nobody stopped the server")
 
-    asyncio.run(go())
+    finish(go())
     assert not users.processes(hub.uid(name))
     assert (hub.folder / "homes" / name / "course" / "exercises").is_dir()
 
