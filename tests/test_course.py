@@ -97,7 +97,7 @@ def is_order(root, order):
 
 RIGHT = {task: answer for path in sorted((ROOT / "solutions").glob("*.ipynb"))
          for task, answer in prove.answers(nbformat.read(path, as_version=4)).items()}
-RIGHT |= {"02.a": (-6, -6.0, -12), "02.b": (mul_backward,), "02.c": (backward,),
+RIGHT |= {"02.a": (-12, -12.0, -24), "02.b": (mul_backward,), "02.c": (backward,),
          "03.a": ("L, b a y x",), "03.b": (is_order,), "03.c": (topological,)}
 
 
@@ -114,11 +114,11 @@ def test_a_right_answer_passes_with_the_same_output_for_every_seed(task):
     assert len(shown) == 1
 
 
-@pytest.mark.parametrize("value", [(-6, -6, -12), "numpy"])
+@pytest.mark.parametrize("value", [(-12, -12, -24), "numpy"])
 def test_numbers_of_several_types_are_numbers(value):
     if value == "numpy":
         np = pytest.importorskip("numpy")
-        value = np.float32(-6), np.array(-6.0), np.array([-12])
+        value = np.float32(-12), np.array(-12.0), np.array([-24])
     assert check("02.a", *value)
 
 
@@ -154,13 +154,13 @@ def test_an_untouched_answer_is_not_started(task):
 
 
 def test_one_number_left_open_is_named():
-    outcome = check("02.a", -6, ..., ...)
+    outcome = check("02.a", -12, ..., ...)
     assert outcome.status == UNFINISHED and "`slot_2` and `total`: still three dots" in outcome.text()
     assert "-12" not in outcome.text(), "the target is not given away before there is an answer"
 
 
 def test_the_target_of_a_sum_by_hand_is_shown_at_the_second_miss(file, day):
-    first, _, second = check("02.a", -3, -3, -6), check("02.a", -6, ..., ...), check("02.a", -3, -3, -6)
+    first, _, second = check("02.a", -3, -3, -6), check("02.a", -12, ..., ...), check("02.a", -3, -3, -6)
     assert "expected" not in first.table.header and "expected" in second.table.header
     assert entries(file)["02.a"]["tries"] == 2, "an answer that is not finished is no try"
     assert "your code" not in check("02.a", 1, 2, 4).text()
@@ -671,7 +671,7 @@ def test_nothing_is_written_when_progress_is_off(tmp_path, monkeypatch):
         else:
             monkeypatch.setenv("AUTODIFF_PROGRESS", setting)
         assert record.location() is None
-        check("02.a", -6, -6, -12)
+        check("02.a", -12, -12, -24)
         hint("02.a")
         mark("02", "on my own")
         assert "switched off" in progress().text()
@@ -696,20 +696,20 @@ def test_the_default_file_is_in_the_learners_data_folder_and_outside_the_course(
 
 
 def test_a_pass_survives_a_restart(file, day):
-    assert "comes back on a later day" in check("02.a", -6, -6, -12).text()
+    assert "comes back on a later day" in check("02.a", -12, -12, -24).text()
     script = "from autodiff.course import progress; print(progress())"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
     assert "on my own, 2026-11-01" in ran.stdout and str(file) in ran.stdout
 
 
 def test_a_task_done_alone_comes_back_once_with_new_inputs(file, day, capsys):
-    assert check("02.a", -6, -6, -12)
+    assert check("02.a", -12, -12, -24)
     assert "from tomorrow" in progress().text()
     day(2)
     assert "Back today: 02.a." in progress().text()
     x, g = given("02.a")
     assert (x, g) == (5, 3) and "x = 5, and the gradient g = 3" in capsys.readouterr().out
-    outcome = check("02.a", -6, -6, -12)
+    outcome = check("02.a", -12, -12, -24)
     assert outcome.fault == "old-numbers" and "x = 5 and g = 3" in outcome.text()
     assert "finished" in check("02.a", g * x, g * x, 2 * g * x).text()
     day(3)
@@ -756,7 +756,7 @@ def test_a_task_done_with_help_comes_back_until_it_is_done_alone(file, day, help
 
 
 def test_a_hint_opened_after_the_pass_is_no_help(file, day):
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     hint("02.a")
     assert entries(file)["02.a"]["passes"][0]["alone"] is True
     mark("02.a", "on my own")
@@ -776,8 +776,8 @@ def shown_02a():
 
 def test_right_answers_that_were_shown_do_not_pass_and_the_next_ones_count_as_done_with_help(file, day, capsys):
     told = shown_02a()
-    assert ("slot_1", "-6", "-3", "differs") in told.table.rows and "the next try has new numbers" in words(told)
-    copied = check("02.a", -6, -6, -12)
+    assert ("slot_1", "-12", "-3", "differs") in told.table.rows and "the next try has new numbers" in words(told)
+    copied = check("02.a", -12, -12, -24)
     assert copied.fault == "old-numbers" and "x = 5 and g = 3" in words(copied) and "expected" not in copied.text()
     assert given("02.a") == (5, 3) and "x = 5" in capsys.readouterr().out
     assert check("02.a", 15, 15, 30)
@@ -791,7 +791,7 @@ def test_right_answers_that_were_shown_do_not_pass_and_the_next_ones_count_as_do
 
 def test_each_deal_is_told_once_it_has_been_missed_twice(file, day):
     shown_02a()
-    told = [check("02.a", *answers) for answers in ((-6, -6, -12), ("x", 1, 1), (5, 5, 10), (..., 5, 10), (5, 5, 10))]
+    told = [check("02.a", *answers) for answers in ((-12, -12, -24), ("x", 1, 1), (5, 5, 10), (..., 5, 10), (5, 5, 10))]
     assert ["expected" in page.text() and page.table is not None and "expected" in page.table.header
             for page in told] == [False, False, False, False, True]
     assert entries(file)["02.a"]["shown"] == [0, 0] and given("02.a") == (-7, 4)
@@ -799,7 +799,7 @@ def test_each_deal_is_told_once_it_has_been_missed_twice(file, day):
 
 def test_new_numbers_survive_a_restart(file, day):
     shown_02a()
-    script = "from autodiff.course import check, given; given('02.a'); print(check('02.a', -6, -6, -12).fault)"
+    script = "from autodiff.course import check, given; given('02.a'); print(check('02.a', -12, -12, -24).fault)"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
     assert "x = 5" in ran.stdout and "old-numbers" in ran.stdout
 
@@ -818,14 +818,14 @@ def test_right_answers_that_were_shown_are_remembered_on_another_computer(file, 
 
 
 def test_a_wrong_try_after_the_pass_changes_neither_the_pass_nor_the_numbers(file, day):
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     assert "expected" in shown_02a().table.header and "new numbers" not in shown_02a().text()
-    assert check("02.a", -6, -6, -12) and "on my own" in words(progress("02"))
+    assert check("02.a", -12, -12, -24) and "on my own" in words(progress("02"))
 
 
 def test_numbers_stay_where_nothing_is_kept(monkeypatch):
     api._misses.clear()
-    assert "new numbers" not in shown_02a().text() and check("02.a", -6, -6, -12)
+    assert "new numbers" not in shown_02a().text() and check("02.a", -12, -12, -24)
 
 
 @pytest.mark.parametrize("task", BY_HAND)
@@ -837,7 +837,7 @@ def test_right_answers_that_were_shown_are_wrong_for_the_next_deal(task):
 
 def test_marks_are_kept_and_honest(file, day):
     hint("02.a")
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     assert "Noted. It counts when the check has passed." in mark("02.b", "with help").text()
     text = " ".join(mark("02", "on my own").text().split())
     assert "You opened 1 hint for 02.a" in text and "02.b: noted. It counts when the check has passed." in text
@@ -859,7 +859,7 @@ def test_given_without_a_deal_says_so(capsys):
 
 
 def test_given_is_the_same_for_everybody_at_first(file):
-    assert given("02.a") == (-3, 2) and given("02.a") == (-3, 2)
+    assert given("02.a") == (-3, 4) and given("02.a") == (-3, 4)
     assert graphs.describe(TASKS["03.a"].deal(0)) == "a = x * y\nb = x * a\nL = a + b"
 
 
@@ -897,7 +897,7 @@ def test_rules_show_their_letters_and_not_which_are_wrong():
     b'{"version": 1, "tasks": {"02.a": {"round": "x"}}}', b'{"version": 1, "tasks": {"02.a": {"passes": [3]}}}'])
 def test_a_file_that_cannot_be_read_is_set_aside(file, content):
     file.write_bytes(content)
-    outcome = check("02.a", -6, -6, -12)
+    outcome = check("02.a", -12, -12, -24)
     assert outcome and "could not be read" in " ".join(outcome.text().split())
     (aside,) = file.parent.glob("progress-unreadable-*.json")
     assert aside.read_bytes() == content and str(aside) in outcome.text()
@@ -907,7 +907,7 @@ def test_a_file_that_cannot_be_read_is_set_aside(file, content):
 def test_a_file_of_a_newer_course_is_left_alone(file):
     text = json.dumps({"version": record.VERSION + 1, "tasks": {}, "more": 1})
     file.write_text(text)
-    outcome = check("02.a", -6, -6, -12)
+    outcome = check("02.a", -12, -12, -24)
     assert outcome and "newer version" in " ".join(outcome.text().split()) and file.read_text() == text
     assert "newer version" in " ".join(progress().text().split())
 
@@ -917,17 +917,17 @@ def test_a_folder_that_cannot_be_written_never_stops_a_check(tmp_path, monkeypat
     blocked.write_text("")
     monkeypatch.setenv("AUTODIFF_PROGRESS", str(blocked / "progress.json"))
     record._session.clear()
-    outcome = check("02.a", -6, -6, -12)
+    outcome = check("02.a", -12, -12, -24)
     assert outcome and outcome.text().count("Progress could not be kept") == 1
     assert "on my own" in progress().text(), "it is remembered for this session"
     assert hint("02.b").headline.endswith("(nudge)") and hint("02.b").headline.endswith("(picture)")
     text = mark("02.a", "with help").text()
     assert "could not be kept" in text and "Kept." not in text and "Kept." not in outcome.text()
-    assert given("02.a") == (-3, 2)
+    assert given("02.a") == (-3, 4)
 
 
 def test_a_file_that_can_be_read_and_not_written_keeps_what_was_done(file, day, monkeypatch):
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     before = file.read_bytes()
 
     def denied(*args):
@@ -942,7 +942,7 @@ def test_a_file_that_can_be_read_and_not_written_keeps_what_was_done(file, day, 
 
 
 def test_a_crash_while_writing_leaves_the_old_file(file, monkeypatch):
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     before = file.read_bytes()
     monkeypatch.setattr(record.json, "dump", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
@@ -983,7 +983,7 @@ def test_the_lock_without_fcntl_loses_nothing_and_takes_over_an_old_lock(file, m
 def test_a_lock_that_is_held_too_long_is_a_note_and_no_stop(file, monkeypatch):
     monkeypatch.setattr(record, "_LOCK_SECONDS", 0.05)
     with record._locked(file):
-        outcome = check("02.a", -6, -6, -12)
+        outcome = check("02.a", -12, -12, -24)
     assert outcome and "another notebook has held it" in " ".join(outcome.text().split())
 
 
@@ -991,14 +991,14 @@ def test_a_lock_that_is_held_too_long_is_a_note_and_no_stop(file, monkeypatch):
 
 
 def test_progress_taken_to_another_computer_loses_nothing(file, day, tmp_path, monkeypatch):
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     check("02.b", mul_backward)
     taken = tmp_path / "taken.json"
     assert str(taken) in export_progress(str(taken)).text()
     monkeypatch.setenv("AUTODIFF_PROGRESS", str(tmp_path / "other" / "progress.json"))
     day(2)
     hint("02.a")
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     check("03.c", topological)
     assert "Added: 2 tasks" in import_progress(str(taken)).text()
     there = entries(tmp_path / "other" / "progress.json")
@@ -1013,7 +1013,7 @@ def test_progress_taken_to_another_computer_loses_nothing(file, day, tmp_path, m
 @pytest.mark.parametrize("content", [
     b"", b"[]", b"\xff", b'{"version": 99, "tasks": {}}', b'{"version": 1, "tasks": {"a": 1}}'])
 def test_a_file_that_is_no_progress_changes_nothing(file, tmp_path, content):
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     before = file.read_bytes()
     (tmp_path / "no.json").write_bytes(content)
     assert "is no progress file" in " ".join(import_progress(str(tmp_path / "no.json")).text().split())
@@ -1022,7 +1022,7 @@ def test_a_file_that_is_no_progress_changes_nothing(file, tmp_path, content):
 
 
 def test_an_export_that_cannot_be_written_says_so(file, tmp_path):
-    check("02.a", -6, -6, -12)
+    check("02.a", -12, -12, -24)
     assert "could not be written" in " ".join(export_progress(str(tmp_path / "no" / "x.json")).text().split())
 
 

@@ -355,8 +355,8 @@ for target in ("/x", "/usr/x", "/etc/x", *homes, "/dev/shm/x", "/proc/sys/kernel
     except OSError:
         pass
 assert not found, "reached: " + repr(found)[:1000]
-slot_1 = slot_2 = -6
-total = -12"""
+slot_1 = slot_2 = -12
+total = -24"""
 
 
 def calls(port):
@@ -378,8 +378,8 @@ try:
 except OSError:
     pass
 assert not reached, reached
-slot_1 = slot_2 = -6
-total = -12"""
+slot_1 = slot_2 = -12
+total = -24"""
 
 
 def edited(release):
