@@ -24,9 +24,15 @@ KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": 
 
 
 def main(arguments):
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
     paths = [pathlib.Path(argument).resolve() for argument in arguments] or all_notebooks()
     if not paths:
         print("There is no notebook in " + " or ".join(FOLDERS) + ".")
+        return 1
+    if missing := [argument for argument, path in zip(arguments, paths, strict=False) if not path.is_file()]:
+        print(f"No such notebook, so none was run: {', '.join(missing)}. Type one as notebooks/00_start_here.ipynb.")
         return 1
     # A stored output must not show the progress of whoever stored it, nor this run count as theirs.
     os.environ["AUTODIFF_PROGRESS"] = "off"

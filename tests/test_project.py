@@ -646,6 +646,9 @@ def test_notebooks_are_stored_alike_in_every_run(tmp_path):
     assert ran.returncode == 1 and "ZeroDivisionError" in ran.stdout
     assert path.read_text() == before
 
+    ran = run(sys.executable, script, path, "notebooks/17.ipynb")
+    assert ran.returncode == 1 and ran.stdout.startswith("No such notebook, so none was run: notebooks/17.ipynb.")
+
 
 # What a file may say
 
