@@ -83,6 +83,15 @@ def test_by_hand_knows_the_answers_of_an_earlier_day(hand):
     assert result.fault == "old-numbers" and not result.missed and "expected" not in result.table.header
 
 
+def test_a_wrong_word_that_was_right_before_gets_its_own_diagnosis():
+    cut = fault("other-end", lambda d: ("left" if d == "right" else "right",))
+    task = by_hand("99.w", "t", ("end",), deal=lambda k: ("left", "right")[k % 2], given=lambda d: "Which end?",
+                   right=lambda d: (d,), faults=[cut], hints=HINTS, good="good", words=("left", "right", "both"),
+                   numbers=False)  # fmt: skip
+    assert judged(task, "left", round=1).fault == "other-end"
+    assert judged(task, "both", round=1).fault is None and judged(task, "right", round=1)
+
+
 def test_by_hand_does_not_ask_for_a_sum_once_more_whose_target_is_shown(hand):
     assert "once more" in judged(hand, 15, 9).text() and "once more" not in judged(hand, 15, 9, misses=1).text()
 
