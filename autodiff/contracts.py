@@ -89,6 +89,9 @@ class pytorch(_LifeCycle):
     A second backward over the same graph is a RuntimeError where a freed value is needed (x*x) and works where none is
     (x+x), or with `retain_graph=True`. A non-scalar loss needs a `gradient`. Interior nodes have a gradient after
     `retain_grad`.
+
+    Two differences are left. This engine never goes into x*0, so x has None where PyTorch has zeros; and here `diag`,
+    `trace` and `repeat` are an index of arrays, which counts as saved, and in PyTorch they save nothing.
     """
 
     # Functions whose backward needs no value that PyTorch saves.
@@ -124,8 +127,10 @@ class pytorch(_LifeCycle):
 
     def _saved(self, node: Node) -> bool:
         """Whether PyTorch saves values for the backward of this function; an index of arrays is a value too."""
-        if node.op.name == "index":
+        if node.op.name in ("index", "put"):
             return not is_basic(node.op.params["key"])
+        if node.op.name == "einsum":  # of one operand it only moves and adds
+            return len(node.op.inputs) > 1
         return node.op.name not in self.SAVE_NOTHING
 
     def retain_grad(self, t: Tensor) -> None:

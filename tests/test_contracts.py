@@ -272,9 +272,11 @@ def scenario(c, np_or_torch):
     attempt(lambda: c.backward(z * 2))
     attempt(lambda: c.backward(z * 2, [1.0, 3.0]))
     look(z, x)
-    sin, exp, tanh = np_or_torch.sin, np_or_torch.exp, np_or_torch.tanh
+    sin, exp, tanh, einsum = (getattr(np_or_torch, name) for name in ("sin", "exp", "tanh", "einsum"))
+    pad = np.pad if np_or_torch is np else np_or_torch.nn.functional.pad
     for graph in (z + z, z * 2, z * z, exp(z), z.sum(), z - 1, z / 2, -z, sin(z), z.reshape(2, 1),
-                  z * 2 + z * 3, tanh(z) + z, z**3, z[0], z[:1] * 2, z[[0, 0]], z % 2):  # fmt: skip
+                  z * 2 + z * 3, tanh(z) + z, z**3, z[0], z[:1] * 2, z[[0, 0]], z % 2, pad(z, (1, 1)),
+                  einsum("ij->ji", z.reshape(2, 1)), einsum("i,i->i", z, z)):  # fmt: skip
         ones = np.ones(tuple(graph.shape)).tolist()
         for _ in range(2):
             attempt(lambda: c.backward(graph, ones))
