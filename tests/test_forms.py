@@ -1,5 +1,6 @@
 """The forms of tasks: the right answer passes, a fault is named only when every input agrees, the rest is shown."""
 
+import contextlib
 import time
 
 import numpy as np
@@ -383,7 +384,69 @@ def test_a_call_that_asks_for_too_much_memory_is_ended():
     assert result.ended == "memory" and "too much" not in result.printed
     assert resource.getrlimit(resource.RLIMIT_AS) == before
     text = judged(doubled(), lambda x: [0] * (10**10)).text()
-    assert "more than 2 GB of memory" in text
+    assert "more than 1 GB of memory" in text
+
+
+def hoards(x=0):
+    kept = []
+    while True:
+        kept.append([0] * 500_000)
+
+
+def limited(folder, version, limit, own="/"):
+    """The files of a control group, and the file that names it."""
+    line, name = {1: (f"4:cpu,memory:{own}", "memory/memory.limit_in_bytes"), 2: (f"0::{own}", "memory.max")}[version]
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(f"{limit}\n")
+    (folder / "cgroup").write_text(f"7:pids:/x\n{line}\n")
+
+
+@pytest.mark.parametrize("version, limit, own, allowed", [
+    (2, 300_000_000, "/", 100_000_000), (1, 300_000_000, "/", 100_000_000), (2, "max", "/", 2**30),
+    (1, 2**63 - 4096, "/", 2**30), (2, 300_000_000, "/outside/of the container", 100_000_000)])
+def test_a_call_may_take_a_third_of_what_a_control_group_leaves_to_the_kernel(tmp_path, monkeypatch, version, limit,
+                                                                              own, allowed):
+    limited(tmp_path, version, limit, own)
+    monkeypatch.setattr(judge, "_GROUPS", str(tmp_path))
+    monkeypatch.setattr(judge, "_OWN_GROUPS", str(tmp_path / "cgroup"))
+    assert judge._allowance() == allowed
+
+
+def test_the_smallest_of_several_control_groups_counts(tmp_path, monkeypatch):
+    limited(tmp_path, 2, 900_000_000, "/user/anna")
+    for group, limit in (("user", 300_000_000), ("user/anna", 600_000_000)):
+        (tmp_path / group).mkdir()
+        (tmp_path / group / "memory.max").write_text(str(limit))
+    monkeypatch.setattr(judge, "_GROUPS", str(tmp_path))
+    monkeypatch.setattr(judge, "_OWN_GROUPS", str(tmp_path / "cgroup"))
+    assert judge._allowance() == 100_000_000
+    monkeypatch.setattr(judge, "_OWN_GROUPS", str(tmp_path / "none"))
+    assert judge._allowance() == judge.MEMORY
+
+
+def test_a_loop_that_fills_a_small_kernel_is_ended_before_the_kernel(tmp_path, monkeypatch):
+    pytest.importorskip("resource")
+    limited(tmp_path, 2, 300_000_000)
+    monkeypatch.setattr(judge, "_GROUPS", str(tmp_path))
+    monkeypatch.setattr(judge, "_OWN_GROUPS", str(tmp_path / "cgroup"))
+    before = judge._most_memory()
+    text = words(judged(doubled(), hoards))
+    assert "more than 0.093 GB of memory" in text and "of the cell" in text
+    assert judge._most_memory() - before < 200_000_000
+
+
+def test_a_loop_that_fills_the_memory_is_ended_where_the_system_sets_no_limit(monkeypatch):
+    pytest.importorskip("resource")
+    monkeypatch.setattr(judge, "MEMORY", 200_000_000, raising=False)
+    monkeypatch.setattr(judge, "_memory_limit", lambda *allowance: contextlib.nullcontext())
+    monkeypatch.setattr(judge, "SECONDS", 2)
+    result = judge.run(hoards)
+    assert result.ended == "memory" and "of the cell" in result.where
+
+
+def test_what_the_process_has_in_memory_is_told_in_bytes():
+    pytest.importorskip("resource")
+    assert 20_000_000 < judge._most_memory() < 20_000_000_000
 
 
 def test_an_endless_loop_is_ended():
@@ -423,6 +486,12 @@ def test_a_call_with_wrong_arguments_is_blamed_on_the_line_that_makes_it():
     assert "Compare the arguments of your function" in outer
     assert "Compare the arguments" not in inner and "Look at the call in the line shown" in inner
     assert "the function has no argument of this name" in misspelt
+
+
+@pytest.mark.parametrize("answer", [divmod, str.upper])
+def test_an_error_that_came_from_no_line_of_the_learner_points_to_none(answer):
+    text = words(judged(doubled(), answer))
+    assert "raised TypeError" in text and "line shown" not in text and "the function that you wrote" in text
 
 
 def test_an_error_of_the_engine_is_shown_to_its_last_word_and_an_endless_one_to_a_whole_word():

@@ -5,9 +5,13 @@ with the right one on several inputs; when it differs, it is compared with what 
 same inputs. Only a fault that agrees on *all* of them is named. Otherwise the check says so and shows the smallest
 difference.
 
-`run` calls a learner's function. It cannot hang (a budget of lines, of visits, of seconds and, where the system lets
-us, of memory), cannot flood the page (what the function prints is kept back) and turns every exception into a `Run`
-that knows the learner's own line.
+`run` calls a learner's function under a budget of lines, of visits, of seconds and, where the system lets us, of
+memory. It cannot flood the page (what the function prints is kept back) and turns every exception into a `Run` that
+knows the learner's own line.
+
+What it cannot end is a loop that C runs without ever coming back to Python, such as ``sum(iter(int, 1))``: no line is
+executed there, and a signal waits for the next one. Whoever writes this has to interrupt or restart the kernel. Memory
+has no limit of ours on Windows and in the browser.
 """
 
 import ast
@@ -17,6 +21,7 @@ import functools
 import inspect
 import io
 import linecache
+import math
 import os
 import random
 import signal
@@ -29,6 +34,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+try:
+    import resource
+except ImportError:  # Windows, and the browser
+    resource = None
+
 from autodiff.course.graphs import Budget, Node, TooManyVisits
 from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG, Result, Table, safe_repr
 
@@ -39,11 +49,17 @@ DEEP = 900
 # Python in the browser ends when a chain of three thousand objects or more is let go, so chains are short there.
 LONGEST_CHAIN = 1_500 if sys.platform == "emscripten" else 10_000
 SECONDS = 10  # for a call that may run a million lines or fewer; one that may run more gets more
-GIGABYTES = 2  # more than the process has when the call begins
+MEMORY = 2**30  # bytes more than the process has when the call begins; see `_allowance`
+_LOOK = 0.01  # seconds between two looks at the memory: a loop takes about a gigabyte a second
+_GROUPS, _OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
 
 
 class TooManyLines(BaseException):
     """Learner code that ran too many lines or seconds; no Exception, so that `except Exception` lets it through."""
+
+
+class TooMuchMemory(BaseException):
+    """Learner code that took too much memory; no Exception either."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +229,8 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
     out = io.StringIO()
     limit = sys.getrecursionlimit()
     result = Run("returned")
-    with Budget(visits) as budget, contextlib.redirect_stdout(out), _memory_limit(), _alarm(tracer), tracer:
+    with (Budget(visits) as budget, contextlib.redirect_stdout(out), _memory_limit(tracer.memory), _alarm(tracer),
+          tracer):
         try:
             result.value = next(_apart(function, args))
             if isinstance(result.value, Iterator):
@@ -228,7 +245,7 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
             result.ended, result.error = "time" if tracer.late else "lines", error
         except KeyboardInterrupt as error:
             result.ended, result.error = "interrupted", error
-        except MemoryError as error:
+        except (MemoryError, TooMuchMemory) as error:
             result.ended, result.error = "memory", error
         except (Exception, SystemExit) as error:
             result.ended, result.error = "raised", error
@@ -271,18 +288,16 @@ def _alarm(tracer):
 
 
 @contextlib.contextmanager
-def _memory_limit():
+def _memory_limit(allowance):
     """Make an allocation that is much too large a MemoryError, where the system can: on Linux."""
     try:
-        import resource
-
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         before = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = pages * resource.getpagesize() + GIGABYTES * 2**30
+        wanted = pages * resource.getpagesize() + allowance
         if before[0] != resource.RLIM_INFINITY and before[0] <= wanted:
             raise OSError("there is a lower limit already")
         resource.setrlimit(resource.RLIMIT_AS, (wanted, before[1]))
-    except (ImportError, OSError, ValueError):
+    except (AttributeError, OSError, ValueError):
         yield
         return
     try:
@@ -291,11 +306,45 @@ def _memory_limit():
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+def _allowance() -> int:
+    """The bytes that a call may take: less where a control group would end the kernel of a student who takes more."""
+    return int(min(MEMORY, _group_limit() / 3))
+
+
+def _group_limit() -> float:
+    """The bytes that the control groups of the process may have together, version 1 or 2; infinite without a limit."""
+    limits = [math.inf]
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(_OWN_GROUPS).read_text().splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds and "memory" not in kinds.split(","):
+                continue
+            top, name = ("memory", "memory.limit_in_bytes") if kinds else ("", "memory.max")
+            # In a container the path may be that outside; then only the top is there, and it is the container's own.
+            for group in (Path(path), *Path(path).parents):
+                with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
+                    limits.append(int(Path(_GROUPS, top, *group.parts[1:], name).read_text()))
+    return min(limits)
+
+
+def _most_memory() -> int:
+    """The most bytes that the process has had in memory so far; 0 where nobody can tell."""
+    if resource is None:
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 class _Tracer:
-    """Counts lines and call depth of the code called in its ``with`` block, our own files left out."""
+    """Counts lines and call depth of the code called in its ``with`` block, our own files left out.
+
+    It also looks at the clock, and at what the process has in memory: `memory` bytes more than at first are too much.
+    """
 
     def __init__(self, limit: int):
         self.limit = limit
+        self.memory = _allowance()
+        self.most = _most_memory() + self.memory
+        self.next_look = 0.0
         self.lines = 0
         self.depth = 0
         self.deepest = 0
@@ -346,9 +395,14 @@ class _Tracer:
         self.look_at_clock()
 
     def look_at_clock(self):
-        if time.monotonic() > self.deadline:
+        now = time.monotonic()
+        if now > self.deadline:
             self.late = True
             raise TooManyLines(f"more than {self.seconds:g} s")
+        if now > self.next_look:
+            self.next_look = now + _LOOK
+            if _most_memory() > self.most:
+                raise TooMuchMemory
 
 
 def _of_learner(frame) -> bool:
@@ -406,7 +460,7 @@ def stopped(attempt: Attempt, result: Run, what: str, at: str = "") -> Result | 
     if result.ended == "raised":
         error = f"{type(result.error).__name__}: {_message(result.error)}".rstrip(": .")
         shown = [f"{call} raised {error}.", *where, *printed(result)]
-        named, words = _known_error(result.error)
+        named, words = _known_error(result.error) if result.where else (None, {})
         if named and attempt.task.knows(named.id):
             return attempt.fault(named.id, shown, None, **words)
         return attempt.wrong(shown, look=named.why.format(**words) if named else _advice(result))
@@ -418,7 +472,8 @@ def stopped(attempt: Attempt, result: Run, what: str, at: str = "") -> Result | 
             return attempt.fault("calls-itself", body)
         return attempt.wrong(body, look="Look for your function's own name inside it. What would end these calls?")
     if result.ended == "memory":
-        body = [f"{call} asked for more than {GIGABYTES} GB of memory and was stopped.", *where, *printed(result)]
+        much = f"{_allowance() / 2**30:.2g} GB of memory"
+        body = [f"{call} asked for more than {much} and was stopped.", *where, *printed(result)]
         return attempt.wrong(body, look="Which line makes so many numbers? What is the size of each array there?")
     if result.ended == "time":
         took = str(result.error).removeprefix("more than ")
@@ -503,13 +558,15 @@ def _advice(result: Run) -> str:
         if result.where:  # raised by a call within the learner's function, not by the call of it
             return "Look at the call in the line shown. The error names the function, and what is missing or too many."
         return "Compare the arguments of your function with those in the task."
-    if isinstance(error, TypeError) and "unexpected keyword argument" in _message(error):
+    if isinstance(error, TypeError) and "unexpected keyword argument" in _message(error) and result.where:
         return ("Look at the call in the line shown: the function has no argument of this name. NumPy's names are not "
                 "always those of other libraries, and `help` of the function lists them.")
     if isinstance(error, KeyError) and _message(error).startswith(("no gradient for", "'no gradient for")):
         return "The store has nothing for this tensor. `tensor in grads` asks without an error, as `grads.get` does."
     if isinstance(error, NameError):
         return "A name is used before it is given a value. Check its spelling, and run the cells above."
+    if not result.where:
+        return "No line of yours raised this. Is what you handed to `check` the function that you wrote?"
     return "Look at the line shown. Which value there is not what you expect? Print it."
 
 
