@@ -650,6 +650,53 @@ def test_notebooks_are_stored_alike_in_every_run(tmp_path):
     assert ran.returncode == 1 and ran.stdout.startswith("No such notebook, so none was run: notebooks/17.ipynb.")
 
 
+# What a learner begins with
+
+
+def stubs():
+    """(exercise, cell, function) of every function that a learner is to write: its last line is the stub."""
+    for path in sorted((ROOT / "exercises").glob("*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for node in ast.walk(ast.parse(cell.source)) if cell.cell_type == "code" else ():
+                if isinstance(node, ast.FunctionDef) and isinstance(node.body[-1], ast.Raise):
+                    yield path.name, cell, node
+
+
+def without_type(function):
+    """The parameters without an annotation, and "return" when the result has none."""
+    takes = function.args
+    parameters = [*takes.posonlyargs, *takes.args, *takes.kwonlyargs, *filter(None, (takes.vararg, takes.kwarg))]
+    bare = [parameter.arg for parameter in parameters if parameter.annotation is None and parameter.arg != "self"]
+    return bare + ["return"] * (function.returns is None)
+
+
+def test_every_function_that_a_learner_writes_has_types_and_a_docstring():
+    found = list(stubs())
+    places = {(name, cell.id) for name, cell, _ in found}
+    marked = {
+        (path.name, cell.id)
+        for path in (ROOT / "exercises").glob("*.ipynb")
+        for cell in nbformat.read(path, as_version=4).cells
+        if "raise NotImplementedError(" in cell.source
+    }
+    assert places == marked and len(found) == len(places) > 40
+    for name, cell, function in found:
+        assert without_type(function) == [], f"{name}, {cell.id}: {function.name}"
+        assert ast.get_docstring(function), f"{name}, {cell.id}: {function.name} has no docstring"
+        assert max(map(len, cell.source.splitlines())) <= 100, f"{name}, {cell.id}: a line is too long"
+
+
+def test_a_parameter_or_a_result_without_a_type_is_found():
+    (whole, half, none) = ast.parse(
+        "def f(a: int, /, *b: int, c: int = 1, **d: int) -> None: ...\n"
+        "def f(a: int, /, b, *c: int, d=1, **e): ...\n"
+        "def f(self, a, *b): ..."
+    ).body
+    assert without_type(whole) == []
+    assert without_type(half) == ["b", "d", "e", "return"]
+    assert without_type(none) == ["a", "b", "return"]
+
+
 # What a file may say
 
 # In two parts, so that this file does not name them.
