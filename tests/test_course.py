@@ -648,6 +648,20 @@ def test_hints_come_one_after_the_other(file):
     assert "There is no task" in hint("nothing").text() and "There is no task" in hint(None).text()
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_hint_opens_only_after_the_one_before_it(tmp_path, monkeypatch, kept):
+    monkeypatch.setenv("AUTODIFF_PROGRESS", str(tmp_path / "progress.json") if kept else "off")
+    api._hints_shown.clear()
+    page = hint("02.a", 3)
+    assert page.headline == "02.a  hint 1 of 3 (nudge)" and "Hints open one at a time" in words(page)
+    assert hint("02.a", 3).headline == "02.a  hint 2 of 3 (picture)"
+    page = hint("02.a", 3)
+    assert page.headline == "02.a  hint 3 of 3 (skeleton)" and "one at a time" not in words(page)
+    assert hint("02.a", 1).headline == "02.a  hint 1 of 3 (nudge)"
+    if kept:
+        assert entries(tmp_path / "progress.json")["02.a"]["hints"] == 3
+
+
 def test_hints_go_on_without_a_progress_file(monkeypatch):
     monkeypatch.setenv("AUTODIFF_PROGRESS", "off")
     api._hints_shown.clear()
@@ -759,8 +773,56 @@ def test_a_hint_opened_after_the_pass_is_no_help(file, day):
     check("02.a", -12, -12, -24)
     hint("02.a")
     assert entries(file)["02.a"]["passes"][0]["alone"] is True
-    mark("02.a", "on my own")
+    said = words(mark("02.a", "on my own"))
     assert entries(file)["02.a"]["passes"][0]["alone"] is True
+    assert "You opened" not in said and "Kept." in said
+
+
+def test_the_hints_that_a_mark_names_are_those_of_the_pass(file, day):
+    hint("02.a")
+    check("02.a", -12, -12, -24)
+    hint("02.a")
+    assert "You opened 1 hint for 02.a, so it comes back once more." in words(mark("02.a", "on my own"))
+
+
+def test_a_hint_opened_first_thing_on_the_day_a_task_comes_back_is_help(file, day):
+    check("02.a", -12, -12, -24)
+    day(2)
+    hint("02.a")
+    assert check("02.a", 15, 15, 30) and "with help, 2026-11-02" in words(progress("02"))
+
+
+# Guessing a letter
+
+
+def test_a_question_that_was_missed_twice_comes_in_other_words_and_counts_as_done_with_help(file, day, capsys):
+    given("18.a")
+    first = capsys.readouterr().out
+    assert "second wrong letter" not in words(check("18.a", "a"))
+    said = words(check("18.a", "b"))
+    assert "This was the second wrong letter: the next right one counts as done with help" in said
+    assert 'the question has other words now, which `given("18.a")` prints' in said and "shown" not in said
+    given("18.a")
+    assert capsys.readouterr().out.splitlines()[0] != first.splitlines()[0]
+    old = words(check("18.a", "c"))
+    assert "This letter is right in an earlier wording" in old and "earlier day" not in old
+    assert check("18.a", "e") and "with help, 2026-11-01" in words(progress("18"))
+    said = words(mark("18.a", "on my own"))
+    assert "You had chosen two wrong letters for 18.a, so it comes back once more." in said
+    day(2)
+    right = next(letter for letter in "abcde" if judge_with_deal("18.a", letter, 2))
+    assert "finished" in words(check("18.a", right)), "the help was of another round"
+
+
+def test_a_question_that_was_missed_once_is_done_alone(file, day):
+    check("18.a", "a")
+    assert check("18.a", "c") and "on my own" in words(progress("18"))
+    assert not check("18.a", "a") and "second wrong letter" not in words(check("18.a", "b"))
+
+
+def test_letters_tried_one_after_the_other_never_make_a_task_done_alone(file, day):
+    assert next(letter for letter in "abde" + "abcde" * 4 if check("18.a", letter))
+    assert "with help, 2026-11-01" in words(progress("18"))
 
 
 # Right answers that were shown
@@ -839,11 +901,68 @@ def test_marks_are_kept_and_honest(file, day):
     hint("02.a")
     check("02.a", -12, -12, -24)
     assert "Noted. It counts when the check has passed." in mark("02.b", "with help").text()
+    check("02.b", lambda node, g: [])
     text = " ".join(mark("02", "on my own").text().split())
     assert "You opened 1 hint for 02.a" in text and "02.b: noted. It counts when the check has passed." in text
     assert "with help, 2026-11-01" in progress().text()
     mark("02.a", "not yet")
     assert "not yet, 2026-11-01" in progress().text()
+
+
+def test_a_mark_of_an_exercise_leaves_tasks_alone_that_were_not_tried(file, day):
+    check("18.a", "c")
+    assert "Kept for 18.a." in words(mark("18", "with help"))
+    assert "with help, 2026-11-01" in words(progress("18")) and "18.b" not in entries(file)
+    day(21)
+    assert check("18.b", "b") and "on my own, 2026-11-21" in words(progress("18"))
+
+
+def test_a_mark_of_an_exercise_leaves_what_was_passed_on_an_earlier_day(file, day):
+    check("18.a", "c")
+    check("18.c", "a")
+    day(2)
+    assert "finished" in words(check("18.a", "e"))
+    day(21)
+    hint("18.b")
+    check("18.b", "b")
+    mark("18", "with help")
+    assert "finished, 2026-11-02" in words(progress("18")) and "on my own, 2026-11-01" in words(progress("18"))
+
+
+def test_a_try_of_an_earlier_round_is_none_of_this_one(file, day):
+    check("02.a", -3, -3, -6)
+    check("02.a", -12, -12, -24)
+    day(2)
+    assert given("02.a") == (5, 3)
+    said = words(mark("02", "with help"))
+    assert "No task of 02 has been tried" in said and 'mark("02.a", "with help")' in said
+    assert "finished" in words(check("02.a", 15, 15, 30))
+
+
+def test_a_mark_of_an_exercise_counts_for_what_was_tried_and_not_passed(file, day):
+    check("02.b", lambda node, g: [])
+    assert "02.b: noted. It counts when the check has passed." in words(mark("02", "with help"))
+    check("02.b", mul_backward)
+    assert "with help, 2026-11-01" in words(progress("02"))
+
+
+def state_of(id):
+    return next(row[2] for row in progress(id[:2]).table.rows if row[0] == id)
+
+
+def test_not_yet_is_shown_before_the_first_pass_and_the_pass_clears_it(file, day):
+    assert "Kept." in words(mark("03.c", "not yet")) and state_of("03.c") == "not yet"
+    check("02.b", lambda node, g: [])
+    check("02.b", lambda node, g: [])
+    assert "Kept for 02.b." in words(mark("02", "not yet")) and state_of("02.b") == "not yet, 2 tries"
+    day(2)
+    assert check("02.b", mul_backward) and state_of("02.b") == "on my own, 2026-11-02"
+    day(3)
+    check("02.b", lambda node, g: [])
+    mark("02", "not yet")
+    assert state_of("02.b") == "not yet"
+    check("02.b", lambda node, g: not_begun())
+    assert check("02.b", mul_backward) and state_of("02.b") == "finished, 2026-11-03"
 
 
 @pytest.mark.parametrize("which, how", [("02", ...), ("02", None), ("02", "perfect"), ("77", "not yet"), (None, 2)])

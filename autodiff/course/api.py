@@ -89,8 +89,7 @@ def check(task_id: str = ..., *answers, seed: int | None = None) -> Result:
         result.notes.append(f'For a hint, run `hint("{task.id}")` in a new cell.')
     shown = result.missed and attempt.tells and record.location() is not None and not entry.passed_this_round
     if shown:
-        result.after.append("The right answers are shown now, and that counts as help. So the next try has new "
-                            f'numbers: `given("{task.id}")` prints them.')
+        result.after.append(task.missed.format(id=task.id))
     entry, more = record.update(task.id, lambda e: _count(e, task, result, day, shown))
     notes = list(dict.fromkeys(notes + more))
     result.notes += (_on_progress(entry, task, result, day) if not record.failed(notes) else []) + notes
@@ -139,7 +138,7 @@ def _on_progress(entry: record.Entry, task: Task, result: Result, day: str) -> l
 
 
 def given(task_id: str = ...):
-    """Print the inputs of a task. They change when the task comes back, and when a check has shown what it expects.
+    """Print the inputs of a task. They change when the task comes back, and after a second miss.
 
     Returned is what a cell computes with, such as the rules to check; of a task that is answered on paper, nothing.
     """
@@ -157,7 +156,10 @@ def given(task_id: str = ...):
 
 
 def hint(task_id: str = ..., stage: int | None = None) -> Page:
-    """Show the next hint of a task, or hint 1, 2 or 3. An opened hint counts as help until the task comes back."""
+    """Show the next hint of a task, or one of those before it. An opened hint counts as help until the task comes back.
+
+    Hints open one at a time: the first is a nudge, the second a picture, the third a skeleton.
+    """
     if task_id is ...:
         return Page("hint", [f'Name the task, for example `hint("02.a")`. {_the_tasks()}'])
     task = _find(task_id)
@@ -167,8 +169,9 @@ def hint(task_id: str = ..., stage: int | None = None) -> Page:
         return Page(f"{task.id}  hint", [f"There are hints 1, 2 and 3, not {safe_repr(stage)}."])
 
     def open_hint(entry):
+        entry.begin_if_due(record.today())
         seen = entry["hints"] if record.location() else _hints_shown.get(task.id, 0)
-        shown.append(stage or min(seen + 1, 3))
+        shown.append(min(stage or 3, seen + 1))
         entry["hints"] = max(entry["hints"], shown[-1])
 
     shown = []
@@ -177,12 +180,17 @@ def hint(task_id: str = ..., stage: int | None = None) -> Page:
     _hints_shown[task.id] = max(number, _hints_shown.get(task.id, 0))
     after = [f'The next one: `hint("{task.id}")` again.' if number < 3 else
              f'This was the last hint. The first one again: `hint("{task.id}", 1)`.']
+    if stage is not None and stage > number:
+        after.insert(0, f"Hints open one at a time, and this is the next one, not hint {stage}.")
     headline = f"{task.id}  hint {number} of 3 ({_STAGES[number - 1]})"
     return Page(headline, task.hints[number - 1].split("\n\n"), None, after, notes)
 
 
 def mark(which: str = ..., how: str | None = None) -> Page:
-    """Keep your own judgement of an exercise ("02") or of one task ("02.b"): on my own, with help, or not yet."""
+    """Keep your own judgement of an exercise ("02") or of one task ("02.b"): on my own, with help, or not yet.
+
+    That of an exercise is about its tasks that were passed today, or tried and not passed yet.
+    """
     if which is ...:
         return Page("mark", ['Say which exercise or task, and how it went, for example `mark("02", "with help")`. '
                              + _the_tasks()])
@@ -196,20 +204,43 @@ def mark(which: str = ..., how: str | None = None) -> Page:
         return Page(f"{which}  not marked", [f"{said}. Use one of: {choices}."])
     if record.location() is None:
         return Page(f"{which}  {how}", ["Progress is switched off here, so nothing was kept."])
-    notes, words = [], []
+    entries, notes = record.read()
+    alone = chosen[0].id == which
+    if not alone:
+        chosen = [t for t in chosen if t.id in entries and entries[t.id].at_hand(record.today())]
+    if not chosen:
+        said = f"No task of {which} has been tried today, or is open after a try, so nothing is marked."
+        return Page(f"{which}  not marked", [said, f'For one task: `mark("{which}.a", "{how}")`.'], None, [], notes)
+    words, kept = [], []
     for task in chosen:
         entry, more = record.update(task.id, lambda e: e.add_mark(how))
         notes += more
-        if not entry.passed_this_round and how != "not yet":
-            words.append("Noted. It counts when the check has passed." if len(chosen) == 1 else
-                         f"{task.id}: noted. It counts when the check has passed.")
-        elif entry["hints"] and how == "on my own":
-            hints = "1 hint" if entry["hints"] == 1 else f"{entry['hints']} hints"
-            words.append(f"You opened {hints} for {task.id}, so it comes back once more.")
-        elif entry["round"] in entry["shown"] and how == "on my own":
-            words.append(f"You were shown the right answers for {task.id}, so it comes back once more.")
-    kept = "Remembered until the kernel stops." if record.failed(notes) else "Kept."
-    return Page(f"{which}  {how}", words or [kept], None, [], list(dict.fromkeys(notes)))
+        said = _on_mark(entry, task, how)
+        if said is None:
+            kept.append(task.id)
+        elif entry.passed_this_round:
+            words.append(said)
+        else:
+            words.append(said if alone else f"{task.id}: {said[0].lower()}{said[1:]}")
+    if kept:
+        words.insert(0, "Remembered until the kernel stops." if record.failed(notes) else
+                     "Kept." if alone else f"Kept for {', '.join(kept)}.")
+    return Page(f"{which}  {how}", words, None, [], list(dict.fromkeys(notes)))
+
+
+def _on_mark(entry: record.Entry, task: Task, how: str) -> str | None:
+    """What a mark does not change, or not yet; None when it is kept as it was said."""
+    this_pass = entry.this_pass
+    if this_pass is None:
+        return None if how == "not yet" else "Noted. It counts when the check has passed."
+    if how != "on my own":
+        return None
+    if this_pass["hints"]:
+        hints = "1 hint" if this_pass["hints"] == 1 else f"{this_pass['hints']} hints"
+        return f"You opened {hints} for {task.id}, so it comes back once more."
+    if this_pass.get("shown"):
+        return f"{task.helped.format(id=task.id)}, so it comes back once more."
+    return None
 
 
 def progress(exercise: str | None = None) -> Page:
@@ -256,11 +287,15 @@ def import_progress(file: str = ...) -> Page:
 
 
 def _state(entry: record.Entry, day: str) -> tuple[str, str]:
+    not_yet = entry["mark"] == "not yet"
     if not entry["passes"]:
-        return (f"open, {entry['tries']} tries" if entry["tries"] > 1 else "open"), "-"
+        tries = f", {entry['tries']} tries" if entry["tries"] > 1 else ""
+        return ("not yet" if not_yet else "open") + tries, "-"
     last = entry["passes"][-1]
-    how = "on my own" if last["alone"] else "not yet" if entry["mark"] == "not yet" else "with help"
-    state = f"{how}, {last['day']}"
     if entry.finished:
         return f"finished, {last['day']}", "-"
+    if not_yet and not entry.passed_this_round:
+        state = "not yet"
+    else:
+        state = f"{'on my own' if last['alone'] else 'not yet' if not_yet else 'with help'}, {last['day']}"
     return state, "today" if entry.due(day) else "from tomorrow"

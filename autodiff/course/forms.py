@@ -137,10 +137,12 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
         if all(agree):
             return attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
         table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
-        known = next((f.id for f in faults for answer in f.answers
-                      if all(w is None or same(a, w) for a, w in zip(attempt.answers, answer(now)))), None)
-        # Of words there are few, and those that are wrong now may well have been right before.
-        if (numbers or known is None) and any(all(map(same, attempt.answers, right(before)))
+        known, would = next(((f.id, answer(now)) for f in faults for answer in f.answers
+                             if all(w is None or same(a, w) for a, w in zip(attempt.answers, answer(now)))),
+                            (None, (None,)))
+        # Of words there are few, and those that are wrong now may well have been right before. A fault that says
+        # nothing of some of them is the weaker explanation.
+        if (numbers or any(w is None for w in would)) and any(all(map(same, attempt.answers, right(before)))
                                               for before in attempt.dealt[:-1]):
             return attempt.fault(old.id, (), table, given=given(now).split("\n")[0])
         if attempt.tells:
@@ -204,8 +206,11 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
     """A task that is answered by the letter of a choice, in as many wordings as it may come back.
 
     Each fault stands for one misunderstanding; its `answers` are letters, one for each wording, so that the letters may
-    be shuffled between wordings. `good` is the reasoning, shown after the right answer. `name`: of the variable.
+    be shuffled between wordings. `good` is the reasoning, shown after the right answer. `name`: of the variable. With
+    two letters ruled out, the next right one may be a guess: it counts as help, and the next wording is dealt.
     """
+    missed = "This was the second wrong letter: the next right one counts as done with help"
+    missed += ', and the question has other words now, which `given("{id}")` prints.' if len(asked) > 1 else "."
 
     def given(number):
         now = asked[number % len(asked)]
@@ -225,15 +230,15 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
             return attempt.passed(Table(("yours",), ((f"{letter}  {now.choices[letter]}",),)))
         chosen = [f"You chose {letter}: {now.choices[letter]}"]
         if any(asked[before % len(asked)].right == letter for before in attempt.dealt[:-1]):
-            chosen.append("This letter was right on an earlier day. The question has come back in other words and with "
-                          "other letters: read it again.")
-        for fault in faults:
-            if fault.answers[number % len(asked)] == letter:
-                return attempt.fault(fault.id, chosen)
-        return attempt.unknown(chosen)
+            chosen.append("This letter is right in an earlier wording. The question has come back in other words and "
+                          "with other letters: read it again.")
+        fault = next((f.id for f in faults if f.answers[number % len(asked)] == letter), None)
+        result = attempt.unknown(chosen) if fault is None else attempt.fault(fault, chosen)
+        result.missed = True
+        return result
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: number,
-                lambda number: f"{id}: {given(number)}", hands_over=False)
+                lambda number: f"{id}: {given(number)}", False, missed, "You had chosen two wrong letters for {id}")
 
 
 def _letter(answer, choices) -> str | None:

@@ -109,7 +109,9 @@ class Task:
     """One thing to answer: `wants` names the arguments that ``check(id, ...)`` takes after the id.
 
     `deal(number)`: the inputs of a round, and `show(deal)` how they are told. `hands_over`: whether `given` returns
-    them, for the cell to compute with; what is dealt for an answer on paper may hold the answer.
+    them, for the cell to compute with; what is dealt for an answer on paper may hold the answer. After a second miss in
+    one deal the next pass counts as help, and the next deal begins: `missed` says so, and `helped` why a mark "on my
+    own" does not count.
     """
 
     id: str
@@ -122,6 +124,9 @@ class Task:
     deal: Callable | None = None
     show: Callable | None = None
     hands_over: bool = True
+    missed: str = ("The right answers are shown now, and that counts as help. So the next try has new numbers: "
+                   '`given("{id}")` prints them.')
+    helped: str = "You were shown the right answers for {id}"
 
     def knows(self, fault_id: str) -> bool:
         return any(f.id == fault_id for f in self.faults)

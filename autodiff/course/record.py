@@ -9,7 +9,8 @@ How a task goes on: it is *open* until its check passes. A pass belongs to a rou
 passed alone (no hint opened, not marked "with help" or "not yet") on a later day than its first pass; until then it
 comes back on each later day. A task that comes back starts a new round: numbers to work out by hand are dealt anew, and
 an answer in code counts only after the check has seen it empty in this round, so that yesterday's cell is not enough.
-Numbers are also dealt anew when a check has shown what it expected, which is help like a hint.
+Numbers are also dealt anew when a check has shown what it expected, which is help like a hint; and so is a question in
+another wording, after two wrong letters.
 
 The file is written to a temporary file and moved into place under a lock, so a crash leaves the old one and two kernels
 do not lose each other's entries. A file that cannot be understood is set aside under another name, never overwritten.
@@ -59,7 +60,8 @@ def location() -> Path | None:
 class Entry(dict):
     """What is known of one task: a dict of JSON values with the questions one asks of it.
 
-    `shown` has the round of each time that the expected numbers were shown before they were right.
+    `hints`, `tries` (that did not pass), `emptied` and `mark` are those of this round. `shown` has the round of each
+    time that the expected numbers were shown, or two letters ruled out, before the answer was right.
     """
 
     def __init__(self, stored=()):
@@ -76,8 +78,17 @@ class Entry(dict):
         return any(p["alone"] and p["day"] > self["passes"][0]["day"] for p in self["passes"])
 
     @property
+    def this_pass(self) -> dict | None:
+        """The pass of this round."""
+        return next((p for p in reversed(self["passes"]) if p["round"] == self["round"]), None)
+
+    @property
     def passed_this_round(self) -> bool:
-        return any(p["round"] == self["round"] for p in self["passes"])
+        return self.this_pass is not None
+
+    def at_hand(self, day: str) -> bool:
+        """Whether a mark of the whole exercise is about this task: it was passed on `day`, or tried and not passed."""
+        return self.this_pass["day"] == day if self.passed_this_round else self["tries"] > 0
 
     def due(self, day: str) -> bool:
         """Whether the task comes back on `day`, or has come back and is not passed again yet."""
@@ -86,11 +97,13 @@ class Entry(dict):
     def begin_if_due(self, day: str):
         """Start a new round for a task that comes back."""
         if self.due(day) and self.passed_this_round:
-            self.update(round=self["round"] + 1, hints=0, emptied=False, mark=None)
+            self.update(round=self["round"] + 1, hints=0, tries=0, emptied=False, mark=None)
 
     def add_pass(self, day: str):
         """Count a passed check, once a round; hints opened before it count as help, later ones do not."""
         if not self.passed_this_round:
+            if self["mark"] == "not yet":
+                self["mark"] = None  # it was said before the pass
             shown = self["round"] in self["shown"]
             alone = self["hints"] == 0 and not shown and self["mark"] in (None, "on my own")
             self["passes"].append({"round": self["round"], "day": day, "alone": alone, "hints": self["hints"],
@@ -110,10 +123,10 @@ class Entry(dict):
         later, earlier = (self, other) if self["round"] >= other["round"] else (other, self)
         entry = Entry(later)
         entry["passes"] = sorted(passes.values(), key=lambda p: (p["day"], p["round"]))
-        entry["tries"] = max(self["tries"], other["tries"])
         entry["shown"] = sorted((Counter(self["shown"]) | Counter(other["shown"])).elements())
         if later["round"] == earlier["round"]:
             entry["hints"] = max(self["hints"], other["hints"])
+            entry["tries"] = max(self["tries"], other["tries"])
             entry["emptied"] = bool(self["emptied"] or other["emptied"])
             entry["mark"] = later["mark"] or earlier["mark"]
         return entry

@@ -79,7 +79,7 @@ class Result(Page):
 
     `status` is "passed", "not right", "not started yet", "not finished yet" or "the check itself broke". `fault` is
     the id of the recognised mistake, and None when the answer passed, was not started or finished, or is wrong in a way
-    nobody has named. `missed`: values worked out by hand were compared, and some are wrong.
+    nobody has named. `missed`: values worked out by hand, or the letter of a choice, were compared, and some are wrong.
     """
 
     task: str = ""
