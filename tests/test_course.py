@@ -481,6 +481,20 @@ def test_numbers_that_a_known_mistake_also_makes_are_mentioned_without_naming_it
     assert "also come from these mistakes" in " ".join(outcome.text().split())
 
 
+def test_kinds_of_orders_are_named_as_in_the_table():
+    text = check("03.b", lambda root, order: order == [root] or order[:1] == [root] and order[-1] is not root).text()
+    assert "several kinds of wrong orders" in text and "an order in which a leaf is missing" in text
+    assert not any(kind in text for kind in checks_03._KINDS if "-" in kind)
+
+
+@pytest.mark.parametrize("task, wrong", [
+    ("04.b", lambda g, y, a, b: (g @ b.T + (len(a) == 3), a.T @ g)),
+    ("04.c", lambda g, y, a: g if g.shape == (3, 3) else RIGHT["04.c"][0](g, y, a))])
+def test_the_numbers_in_a_diagnosis_are_short(task, wrong):
+    sentence = check(task, wrong).body[0]
+    assert "(3, 3)" in sentence and "." not in sentence.removesuffix(".") and len(sentence) < 700, sentence
+
+
 def test_recursion_is_recognised_even_with_a_raised_limit():
     def recursive(root):
         sys.setrecursionlimit(1_000_000)

@@ -200,6 +200,42 @@ def test_function_names_a_fault_by_the_error_it_raises():
     assert judged(doubled(), lambda x: x @ np.ones(4)).fault is None
 
 
+def halves(*faults):
+    return function("99.a", "t", "pair", "x", cases=lambda rng: [Case((3.0,)), Case((5.0,)), Case((0.0,))],
+                    right=lambda x: (10 * x, 20 * x), hints=HINTS, good="good", faults=faults)
+
+
+def test_function_names_a_fault_that_is_in_one_slot_of_a_pair_and_says_which_slot_is_right():
+    squared = fault("squared", lambda x: (x * x, 2 * x * x))
+    for answer, right in ((lambda x: (10 * x, 2 * x * x), "first"), (lambda x: (x * x, 20 * x), "second")):
+        result = judged(halves(squared), answer)
+        assert result.fault == "squared" and f"The {right} of the two is right." in words(result)
+    result = judged(halves(squared), lambda x: (x * x, 2 * x * x))
+    assert result.fault == "squared" and "of the two is right" not in words(result)
+
+
+def test_function_names_no_fault_that_is_in_another_slot_in_each_case_or_beside_a_second_mistake():
+    squared = fault("squared", lambda x: (x * x, 2 * x * x))
+    assert judged(halves(squared), lambda x: (x * x, 20 * x) if x < 4 else (10 * x, 2 * x * x)).fault is None
+    assert judged(halves(squared), lambda x: (10 * x, 2 * x * x + 1)).fault is None
+    assert judged(halves(fault("one", lambda x: x * x)), lambda x: (10 * x, x * x)).fault is None
+    assert judged(halves(squared), lambda x: [10 * x, 2 * x * x, 1]).fault is None
+
+
+def test_function_prefers_the_fault_that_explains_both_slots_of_a_pair():
+    first, both = fault("first", lambda x: (-x, 7 * x)), fault("both", lambda x: (10 * x, 7 * x))
+    assert judged(halves(first, both), lambda x: (10 * x, 7 * x)).fault == "both"
+
+
+def test_function_names_an_error_in_one_slot_of_a_pair():
+    task = function("99.a", "t", "pair", "a", cases=lambda rng: [Case((np.eye(2) + 1,)), Case((np.ones((2, 3)),))],
+                    right=lambda a: (a @ a.T, a.T @ a), hints=HINTS, good="good",
+                    faults=[fault("plain", lambda a: (3 * a.T @ a, a @ a + 1))])
+    result = judged(task, lambda a: (a @ a.T, a @ a + 1))
+    assert result.fault == "plain" and "raised ValueError" in result.text()
+    assert judged(task, lambda a: (a @ a.T, a @ a + 2)).fault is None
+
+
 def test_function_names_a_fault_by_an_error_that_differs_in_an_id_alone():
     numbers = iter(range(9, 99))
 

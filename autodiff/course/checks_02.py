@@ -7,6 +7,7 @@ type them, each with the fault it must be given, are in wrong_answers/02.txt.
 import math
 
 from autodiff.course import graphs
+from autodiff.course.forms import SLOTS, set_right
 from autodiff.course.graphs import Node, add, leaf, mul
 from autodiff.course.judge import (
     EARLY_RETURN,
@@ -249,11 +250,18 @@ def _judge_b(attempt):
     words = dict(got=_show_pairs(answers[first], node), g=show_number(g), value=show_number(node.value),
                  a=show_number(node._inputs[0].value), b=show_number(node._inputs[1].value),
                  half=show_number(rights[first][0][1]), name=name_of(function))
-    for fault in attempt.task.faults:
-        for answer in fault.answers:
-            if all(_same_pairs(a, answer(node, g)) for a, (_, node, g) in zip(answers, cases)):
-                return attempt.fault(fault.id, got, table, **words)
+    for slot in SLOTS:
+        half = [] if slot is None else [f"The share of slot {slot + 1} is right. The mistake is in slot {2 - slot}."]
+        for fault in attempt.task.faults:
+            for answer in fault.answers:
+                if _would_give_b(answer, cases, answers, rights, slot):
+                    return attempt.fault(fault.id, [*got, *half], table, **words)
     return attempt.unknown(got, table)
+
+
+def _would_give_b(answer, cases, answers, rights, slot) -> bool:
+    woulds = [set_right(answer(node, g), right, slot) for (_, node, g), right in zip(cases, rights)]
+    return None not in woulds and all(map(_same_pairs, answers, woulds))
 
 
 def _calls(function, other) -> bool:
@@ -307,18 +315,18 @@ _FAULTS_B = (
           (lambda n, g: [(n._inputs[0], 2 * g * n._inputs[0].value)] if n._inputs[0] is n._inputs[1]
            else graphs.shares(n, g),)),
     Fault("upstream-missing", "the gradient g is not used",
-          "Your shares are the local slopes alone. A share is g times the local slope, and here g is {g}. "
+          "You return a local slope alone. A share is g times the local slope, and here g is {g}. "
           "With g = 1 the mistake does not show, which is why it lives long.",
           "where g appears in your function.",
           (lambda n, g: graphs.shares(n, 1.0),)),
-    Fault("own-value", "each slot gets its own value, not the value in the other slot",
+    Fault("own-value", "a slot gets its own value, not the value in the other slot",
           "d(a*b)/da is b, the value in the *other* slot. At x * x both are the same number, so your code looks "
           "right there. At x * y they differ: a = {a}, b = {b}.",
           "the two pairs you return: which value belongs with which node?",
           (lambda n, g: _two(n, g * n._inputs[0].value, g * n._inputs[1].value),)),
-    Fault("whole-on-each", "the derivative of x * x, 2x, is on each of the two edges",
-          "Each of your shares at x * x is 2 * g * x. But 2x is the sum over both slots: one slot alone gives x. "
-          "Added up, your shares would make 4 * g * x.",
+    Fault("whole-on-each", "the derivative of x * x, 2x, is on one edge",
+          "You return a share of 2 * g * x at x * x. But 2x is the sum over both slots: one slot alone gives x. "
+          "Added up, your shares make more than the 2 * g * x that x should get.",
           "the slots one at a time. Hold the other one still.",
           (lambda n, g: _two(n, 2 * g * n._inputs[1].value, 2 * g * n._inputs[0].value) if n._inputs[0] is n._inputs[1]
            else graphs.shares(n, g),

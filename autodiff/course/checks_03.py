@@ -318,7 +318,8 @@ def _judge_b(attempt):
     table = Table(("given", "expected", "yours"), tuple(rows))
     if fault:
         return attempt.fault(fault, got, table)
-    return attempt.unknown([*got, f"Your function accepts several kinds of wrong orders: {', '.join(kinds)}."], table,
+    accepted = "\n".join(f"    {_KINDS[kind]}" for kind in kinds)
+    return attempt.unknown([*got, "Your function accepts several kinds of wrong orders:", accepted], table,
                            look="Take the kinds one at a time, from the top of the table. Each is one condition.")
 
 

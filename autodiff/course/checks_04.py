@@ -5,13 +5,14 @@ would type them, each with the fault it must be given, are in wrong_answers/04.t
 """
 
 import itertools
+import math
 import os
 import sys
 from dataclasses import replace
 
 import numpy as np
 
-from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Case, function, same
+from autodiff.course.forms import CHANGED_INPUT, KEPT, NO_RETURN, Case, function, nonzero, same
 from autodiff.course.judge import Fault, name_of, run
 from autodiff.course.looks import half_done
 from autodiff.course.result import NOT_STARTED
@@ -29,7 +30,7 @@ NONE_SHARE = Fault(
     "the line with `return`, and where each of its two names gets its value.")
 MEASURED = Fault(
     "measured", "the shares are measured, not computed",
-    "Your shares come from moving each entry a little, as `measured` does. That is a good judge and no rule. It needs "
+    "Your answer comes from moving each entry a little, as `measured` does. That is a good judge and no rule. It needs "
     "two runs for each entry, and it loses its digits where a step is too large or too small for the numbers; here: "
     "{at}.",
     "the local derivative, written as a formula of the arrays that you are given.")
@@ -94,6 +95,11 @@ def _array(rng, *shape, low=-2.0, high=2.0):
     return np.array([rng.uniform(low, high) for _ in range(int(np.prod(shape)))]).reshape(shape)
 
 
+def _whole(rng, *shape):
+    """Whole numbers, since all of them are shown."""
+    return np.array([float(nonzero(rng, low=2.0, high=7.0, step=1.0)) for _ in range(math.prod(shape))]).reshape(shape)
+
+
 # 04.a: y = tanh(a * b).
 
 
@@ -121,9 +127,9 @@ def _bent(slope):
 
 
 _FAULTS_A = (
-    Fault("slots-swapped", "the two shares are exchanged",
-          "{got} has the two shares in each other's place. In a product, the local derivative of a slot is the value "
-          "in the *other* slot: the share of a contains b.",
+    Fault("slots-swapped", "a share stands in the place of the other one",
+          "A share has the value of its own slot in it. In a product, the local derivative of a slot is the value in "
+          "the *other* slot: the share of a contains b, and that of b contains a.",
           "the pair you return: first the share of a, then the share of b.",
           (lambda g, y, a, b: _right_a(g, y, a, b)[::-1],)),
     Fault("input-for-output", "the input of tanh stands where its output belongs",
@@ -151,22 +157,22 @@ _FAULTS_A = (
           "is 1 - y**2.",
           "the derivative of tanh, written with its output.",
           (_bent(lambda g, y, a, b: g * y), _bent(lambda g, y, a, b: g * y * y))),
-    Fault("sign", "every share has the wrong sign",
-          "Your numbers are right except for their sign. The slope of tanh is never negative: tanh rises everywhere.",
+    Fault("sign", "the sign is wrong",
+          "The numbers are right except for their sign. The slope of tanh is never negative: tanh rises everywhere.",
           "the two terms of 1 - y**2, and their order.",
           (_bent(lambda g, y, a, b: g * (y * y - 1)),)),
     Fault("product-missing", "the slope of the product is missing",
-          "Both your shares are g * (1 - y**2): that is what arrives at the product a * b. From there one more edge "
-          "leads to a, and one to b, and each has a local derivative of its own.",
-          "the step from a * b to a.",
+          "You return g * (1 - y**2): that is what arrives at the product a * b. From there one more edge leads to a, "
+          "and one to b, and each has a local derivative of its own.",
+          "the steps from a * b to a, and from a * b to b.",
           (lambda g, y, a, b: (g * (1 - y * y),) * 2,)),
     Fault("tanh-missing", "the slope of tanh is missing",
-          "Your shares are those of a * b alone. On the way back, tanh comes first: g has to be multiplied by the "
+          "You differentiated a * b alone. On the way back, tanh comes first: g has to be multiplied by the "
           "slope of tanh before it reaches the product.",
           "the step from y to a * b.",
           (lambda g, y, a, b: (g * b, g * a),)),
     Fault("upstream-missing", "g is missing",
-          "You returned the local derivatives. A share is g times the local derivative. With g = 1 the mistake does "
+          "You returned a local derivative alone. A share is g times the local derivative. With g = 1 the mistake does "
           "not show; here it does.",
           "where g appears in your function.",
           (_bent(lambda g, y, a, b: 1 - y * y),)),
@@ -195,7 +201,7 @@ def _cases_b(rng):
         return Case((g, a @ b, a, b), f"{a.shape} @ {b.shape}{note}")
 
     def fresh(rows, inner, columns):
-        return case(_array(rng, rows, columns), _array(rng, rows, inner), _array(rng, inner, columns))
+        return case(_whole(rng, rows, columns), _whole(rng, rows, inner), _whole(rng, inner, columns))
 
     # Square ones first: there a wrong order or a missing transpose gives numbers, and numbers tell more than an error.
     return [case(np.array([[1.0, 0.0], [10.0, 2.0]]), np.array([[1.0, 2.0], [3.0, 5.0]]),
@@ -221,7 +227,6 @@ def _both_orders(share_a, share_b):
 
 _NO_T = (lambda g, y, a, b: g @ b, lambda g, y, a, b: a @ g)
 _DOT = (lambda g, y, a, b: np.dot(g, b), lambda g, y, a, b: np.dot(a, g))
-_SHARE_A, _SHARE_B = (lambda g, y, a, b: g @ b.T), (lambda g, y, a, b: a.T @ g)
 
 _FAULTS_B = (
     Fault("no-transpose", "a transpose is missing",
@@ -229,8 +234,7 @@ _FAULTS_B = (
           "numbers are wrong; with others the shapes do not fit.",
           "the shapes. For a of shape (4, 2) and b of shape (2, 3), g has (4, 3). Which product with g has shape (4, "
           "2)?",
-          (*_both_orders(*_NO_T), *_both_orders(*_DOT), *_both_orders(_NO_T[0], _SHARE_B),
-           *_both_orders(_SHARE_A, _NO_T[1]), *_both_orders(_DOT[0], _SHARE_B), *_both_orders(_SHARE_A, _DOT[1]))),
+          (*_both_orders(*_NO_T), *_both_orders(*_DOT))),
     Fault("order", "the factors stand in the wrong order",
           "The transposes are there, and the two factors are exchanged. For matrices P @ Q and Q @ P differ. In y = a "
           "@ b the matrix b stands on the right; in the share of a it still does.",
@@ -242,8 +246,8 @@ _FAULTS_B = (
           "the shapes first. Which products of g with a matrix or its transpose have the shape of a?",
           _both_orders(lambda g, y, a, b: b @ g, lambda g, y, a, b: g @ a)),
     Fault("g-transposed", "g is transposed in place of the other matrix",
-          "Your shares are those of a transposed g, or they were transposed as a whole: they come out in a wrong "
-          "shape, or with rows and columns exchanged.",
+          "A share is that of a transposed g, or was transposed as a whole: it comes out in a wrong shape, or with "
+          "rows and columns exchanged.",
           "which of the two factors has to be turned so that the result has the shape of the input.",
           (*_both_orders(lambda g, y, a, b: g.T @ b, lambda g, y, a, b: a @ g.T),
            *_both_orders(lambda g, y, a, b: b @ g.T, lambda g, y, a, b: g.T @ a))),
@@ -253,28 +257,29 @@ _FAULTS_B = (
           "the sign between your factors.",
           (*_both_orders(lambda g, y, a, b: g * b, lambda g, y, a, b: g * a),
            *_both_orders(lambda g, y, a, b: g * b.T, lambda g, y, a, b: a.T * g))),
-    Fault("not-summed", "the shares of the rows are not added",
-          "Every row of a is multiplied with the same b. So each entry of b gets one share from each row, and they "
-          "have to be added. You returned them one by one: one axis is too many.",
-          "the axis of the rows. A matrix product adds over it by itself.",
+    Fault("not-summed", "shares of one entry are not added",
+          "Every row of a is multiplied with the same b. So each entry of b gets one share from each row of a, each "
+          "entry of a one from each column of b, and they have to be added. You returned them one by one: one axis is "
+          "too many.",
+          "the axis that is too many. A matrix product adds over it by itself.",
           (lambda g, y, a, b: (g @ b.T, a[:, :, None] * g[:, None, :]),
            lambda g, y, a, b: (g[:, None, :] * b, a[:, :, None] * g[:, None, :]))),
     Fault("mean-for-sum", "the shares of the rows are averaged",
-          "Your share of b is the right one divided by the number of rows of a. Shares are added, not averaged. If a "
+          "A share is the right one divided by the number of rows of a. Shares are added, not averaged. If a "
           "mean is wanted, it is in the loss, and then g contains it.",
           "the division in your code.",
           (lambda g, y, a, b: (g @ b.T, a.T @ g / len(a)), lambda g, y, a, b: (g @ b.T / len(a), a.T @ g / len(a)))),
     Fault("upstream-missing", "g is missing",
-          "Your shares do not depend on g: it is replaced by ones, or left out. That is right only when the loss is "
-          "the plain sum of y.",
+          "A share does not depend on g: it is replaced by ones, or left out. That is right only when the loss is the "
+          "plain sum of y.",
           "where g appears in your function.",
           (lambda g, y, a, b: (np.ones_like(g) @ b.T, a.T @ np.ones_like(g)), lambda g, y, a, b: (b.T, a.T))),
     Fault("value-for-g", "y is used in place of g",
-          "Your shares are made from the result y, not from its gradient g. The values of y play no part in this rule.",
+          "A share is made from the result y, not from its gradient g. The values of y play no part in this rule.",
           "the letters in your two products.",
           (lambda g, y, a, b: (y @ b.T, a.T @ y),)),
-    Fault("pair-swapped", "the two shares are exchanged",
-          "Both shares are right, and they stand in each other's place.",
+    Fault("pair-swapped", "a share stands in the place of the other one",
+          "Where one of the two shares belongs, you return the other one.",
           "the shapes of your pair: the first must have the shape of a.",
           (lambda g, y, a, b: _right_b(g, y, a, b)[::-1],)),
     Fault("one-share", "only one of the two shares is returned",
@@ -292,13 +297,13 @@ _FAULTS_B = (
 
 def _cases_c(rng):
     def case(a, shape, g=None, note=""):
-        g = _array(rng, *shape) if g is None else g
+        g = _whole(rng, *shape) if g is None else g
         return Case((g, np.array(np.broadcast_to(a, shape)), a), f"{a.shape} to {shape}{note}")
 
     return [case(np.array([5.0, 6.0, 7.0]), (2, 3), np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])),
-            case(_array(rng, 3), (3, 3)), case(_array(rng, 4, 1), (4, 3)), case(_array(rng, 1, 3), (4, 3)),
-            case(_array(rng, 2, 1, 3), (2, 4, 3)), case(_array(rng, 2, 1), (3, 2, 4)), case(_array(rng), (2, 3)),
-            case(_array(rng, 2, 3), (2, 3)), case(_array(rng, 1, 1), (2, 2)), case(_array(rng, 3), (4, 2, 3)),
+            case(_whole(rng, 3), (3, 3)), case(_whole(rng, 4, 1), (4, 3)), case(_whole(rng, 1, 3), (4, 3)),
+            case(_whole(rng, 2, 1, 3), (2, 4, 3)), case(_whole(rng, 2, 1), (3, 2, 4)), case(_whole(rng), (2, 3)),
+            case(_whole(rng, 2, 3), (2, 3)), case(_whole(rng, 1, 1), (2, 2)), case(_whole(rng, 3), (4, 2, 3)),
             case(_HUGE * _array(rng, 2, low=1.0), (3, 2), note=", large entries")]
 
 
@@ -405,7 +410,7 @@ def _cases_d(rng):
         if ties:  # as many winners in each group of the last axis, at places of their own
             for row in a.reshape(-1, shape[-1]):
                 row[rng.sample(range(shape[-1]), ties)] = 11.0 + rng.randrange(5)
-        g = _array(rng, *np.delete(np.array(shape), axis), low=0.5, high=3.0)
+        g = _whole(rng, *np.delete(np.array(shape), axis))
         return case(kind, g, a, axis, at)
 
     square = np.array([[3.0, 1.0], [3.0, 5.0]])
@@ -481,6 +486,8 @@ def _axis_lost(spread, y_too, shared):
     def share(kind, g, y, a, axis):
         if kind == "sum":
             return spread(g, a, axis)
+        if y_too is None:  # right for maxima
+            return _right_d(kind, g, y, a, axis)
         won = a == (y if y_too else np.expand_dims(y, axis))
         return _divided(g * won, won.sum(axis=axis, keepdims=True)) if shared else g * won
 
@@ -516,7 +523,8 @@ _FAULTS_D = (
           "g has one axis less than a. When shapes are lined up from the right, its numbers land in the wrong places: "
           "here each *column* got what belongs to a *row*. In other shapes it is an error.",
           "`np.expand_dims(g, axis)`. What is the shape of g before it, and after it? Does y need it too?",
-          tuple(_axis_lost(*way) for way in itertools.product(_SPREADS, (True, False), (True, False)))),
+          (*(_axis_lost(*way) for way in itertools.product(_SPREADS, (True, False), (True, False))),
+           *(_axis_lost(spread, None, None) for spread in _SPREADS[:-1]))),
     Fault("y-axis-lost", "the axis of y is not put back",
           "g is in the right places, and the comparison with y is not: y has one axis less than a, so each row of a is "
           "compared with the maxima of *all* rows.",

@@ -17,12 +17,14 @@ import autodiff as ad
 from autodiff.course.forms import (
     CHANGED_INPUT,
     NO_RETURN,
+    SLOTS,
     Case,
     array,
     as_array,
     function,
     nonzero,
     same,
+    set_right,
     show,
     tests,
 )
@@ -116,7 +118,7 @@ _FAULTS_A = (
           "the second term in the partial for x.",
           (_pair(lambda x, y: y * _cos(x, y) + x**2, _by_y),)),
     Fault("cos-missing", "the derivative of the sine is missing",
-          "Your shares are those of x*y + x**2, without a sine around x*y. The outer function has a slope of its own, "
+          "You differentiated x*y + x**2, without a sine around x*y. The outer function has a slope of its own, "
           "cos(x*y), and it multiplies the slope of what is inside. Near 0 the cosine is 1, and nobody notices.",
           "the chain rule: slope of the outer function, times slope of the inner one.",
           (_pair(lambda x, y: y + 2 * x, lambda x, y: x),)),
@@ -125,7 +127,7 @@ _FAULTS_A = (
           "the derivative of sin.",
           (_pair(lambda x, y: y * np.sin(x * y) + 2 * x, lambda x, y: x * np.sin(x * y)),)),
     Fault("sign", "the cosine has the wrong sign",
-          "Your shares have -cos(x*y) where +cos(x*y) belongs. It is the derivative of the cosine that has a minus.",
+          "There is -cos(x*y) where +cos(x*y) belongs. It is the derivative of the cosine that has a minus.",
           "the derivative of sin, and its sign near 0, where a sine grows.",
           (_pair(lambda x, y: -y * _cos(x, y) + 2 * x, lambda x, y: -x * _cos(x, y)),)),
     Fault("inner-missing", "the derivative of x*y inside the sine is missing",
@@ -134,17 +136,17 @@ _FAULTS_A = (
           "the chain rule: which factor comes from the inside?",
           (_pair(lambda x, y: _cos(x, y) + 2 * x, _cos),)),
     Fault("own-value", "the inner slope is the value of the wrong slot",
-          "For x you multiply the cosine by x, and for y by y. The slope of x*y by x is y: the value in the *other* "
-          "slot. With x = y there is no difference.",
-          "the slope of x*y when only x moves.",
+          "In the share of x you multiply the cosine by x, or in that of y by y. The slope of x*y by x is y: the value "
+          "in the *other* slot. With x = y there is no difference.",
+          "the slope of x*y when only x moves, and when only y moves.",
           (_pair(lambda x, y: x * _cos(x, y) + 2 * x, lambda x, y: y * _cos(x, y)),)),
-    Fault("exchanged", "the two shares are in the wrong order",
-          "Both numbers are right, and each stands in the place of the other. The first one belongs to x, the first "
-          "operand.",
+    Fault("exchanged", "a share stands in the place of the other one",
+          "The number is right, and it belongs to the other operand. The first of the two shares is that of x, the "
+          "second that of y.",
           "the order of the two things that you return.",
           (lambda g, out, x, y: _right_a(g, out, x, y)[::-1],)),
     Fault("g-missing", "the cotangent g is not used",
-          "Your shares are the local derivatives alone. A partial returns g times the local derivative. At g = 1 there "
+          "You return a local derivative alone. A partial returns g times the local derivative. At g = 1 there "
           "is no difference, so the mistake shows only when the op stands inside a larger graph.",
           "where g appears in your function.",
           (lambda g, out, x, y: _right_a(1.0, out, x, y),)),
@@ -196,8 +198,8 @@ _FAULTS_A = (
            lambda g, out, x, y: (None, _right_a(g, out, x, y)[1]),
            lambda g, out, x, y: _right_a(g, out, x, y)[1])),
     Fault("summed", "the shares are summed over the entries",
-          "With arrays you return single numbers. Each entry of x has a share of its own: the share of x has the shape "
-          "of x. A sum belongs here only where an entry was copied by broadcasting.",
+          "With arrays you return a single number. Each entry of x has a share of its own: the share of x has the "
+          "shape of x. A sum belongs here only where an entry was copied by broadcasting.",
           "`.sum()` or `np.dot` in your function.",
           (lambda g, out, x, y: tuple(map(np.sum, _right_a(g, out, x, y))),)),
     Fault("math-cos", "math.cos takes single numbers only",
@@ -352,10 +354,15 @@ def _cut(text: str, limit: int = 30) -> str:
 
 
 def _wrong_b(attempt, cases, gots, wants, said, table):
-    for fault in attempt.task.faults:
-        for answer in fault.answers:
-            if all(same(got, answer(c, _forward(x, y), x, y)) for got, (_, c, x, y) in zip(gots, cases)):
-                return attempt.fault(fault.id, said, table)
+    for slot in SLOTS:
+        half = [] if slot is None else [f"The partial for {'xy'[slot]} is right. The mistake is in that for "
+                                        f"{'yx'[slot]}."]
+        for fault in attempt.task.faults:
+            for answer in fault.answers:
+                woulds = [set_right(answer(c, _forward(x, y), x, y), want, slot)
+                          for (_, c, x, y), want in zip(cases, wants)]
+                if all(map(same, gots, woulds)):
+                    return attempt.fault(fault.id, [*half, *said], table)
     if all(same(g, w, 1e-3) for g, w in zip(gots, wants)):
         return attempt.fault("few-digits", said, table)
     first = [same(g, w) for g, w in zip(gots, wants)].index(False)
@@ -462,12 +469,10 @@ _FAULTS_B = (
           (lambda g, out, x, y: (_right_a(g, out, x, y)[0],) * 2,
            lambda g, out, x, y: (_right_a(g, out, x, y)[1],) * 2)),
     Fault("g-missing", "the cotangent g is not used",
-          "With g = 1 your gradients are right, and inside a larger graph they are not: what comes after the op never "
-          "reaches x and y.",
+          "With g = 1 your gradients are right, and inside a larger graph they are not: what comes after the op does "
+          "not reach its operands.",
           "where g stands in each of the two partials.",
-          (lambda g, out, x, y: _right_a(1.0, out, x, y),
-           lambda g, out, x, y: (_right_a(g, out, x, y)[0], _right_a(1.0, out, x, y)[1]),
-           lambda g, out, x, y: (_right_a(1.0, out, x, y)[0], _right_a(g, out, x, y)[1]))),
+          (lambda g, out, x, y: _right_a(1.0, out, x, y),)),
     Fault("g-once", "g multiplies one of the two terms only",
           "With g = 1 the gradients are right. In the share of x, g multiplies only one term of the sum. It belongs to "
           "both.",
@@ -475,7 +480,7 @@ _FAULTS_B = (
           (lambda g, out, x, y: (g * y * _cos(x, y) + 2 * x, _right_a(g, out, x, y)[1]),
            lambda g, out, x, y: (y * _cos(x, y) + g * 2 * x, _right_a(g, out, x, y)[1]))),
     Fault("g-alone", "the cotangent is passed on as it is",
-          "Both partials return g. That would be right for x + y, with slope 1 in both operands.",
+          "A partial returns g itself. That would be right for x + y, with slope 1 in both operands.",
           "the slopes that you found in task a: they multiply g.",
           (lambda g, out, x, y: (g, g),)),
     Fault("x2-dropped", "the term x**2 has no derivative in the partial for x",
@@ -483,10 +488,18 @@ _FAULTS_B = (
           "the partial for x: one term for each use of x.",
           (_pair(lambda x, y: y * _cos(x, y), _by_y),)),
     Fault("cos-missing", "the derivative of the sine is missing",
-          "Your shares are those of x*y + x**2. The slope of the sine, cos(x*y), multiplies what is inside.",
+          "You differentiated x*y + x**2. The slope of the sine, cos(x*y), multiplies what is inside.",
           "the chain rule, in both partials.",
-          (_pair(lambda x, y: y + 2 * x, lambda x, y: x), _pair(_by_x, lambda x, y: x),
-           _pair(lambda x, y: y + 2 * x, _by_y))),
+          (_pair(lambda x, y: y + 2 * x, lambda x, y: x),)),
+    Fault("inner-missing", "the derivative of x*y inside the sine is missing",
+          "The cosine is there, and no factor from the inside. The slope of x*y is y when x moves, and x when y moves.",
+          "the chain rule, in both partials: slope of the sine, times slope of what stands in it.",
+          (_pair(lambda x, y: _cos(x, y) + 2 * x, _cos),)),
+    Fault("own-value", "the inner slope is the value of the wrong slot",
+          "The partial for x has the cosine times x, or that for y the cosine times y. The slope of x*y by x is y: the "
+          "value in the *other* slot.",
+          "the slope of x*y when only one of the two moves.",
+          (_pair(lambda x, y: x * _cos(x, y) + 2 * x, lambda x, y: y * _cos(x, y)),)),
     Fault("math-cos", "a partial takes single numbers only",
           "`{name}` works with single numbers and stops with arrays. `math.cos(...)` and `float(...)` take one number "
           "at a time.",

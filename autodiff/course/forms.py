@@ -4,6 +4,8 @@ Each form makes a `Task` whose judge compares the answer with the right one, and
 fault would have given on the same inputs. Only a fault that agrees on *every* input is named. What one form does not
 cover, a task judges by itself (see checks_02 and checks_03).
 
+Of a pair, such as two shares, one slot may be right and the other as the fault would have it.
+
 `Fault.answers` are, for `by_hand`, functions from the deal to the wrong answers, one for each name, with None for
 "any"; for `question`, the wrong choices; for `function`, functions that take what the learner's takes; for `tests`, the
 faulty things which the learner's tests must refuse.
@@ -301,8 +303,8 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
             result = run(answer, *args, lines=lines)
             problem = stopped(attempt, result, call, case.at)
             if problem is not None:
-                fault = _same_error(faults, case, result, runs, tidy, rel)
-                shown = problem.body if fault else ()
+                fault, slot = _same_error(faults, case, result, runs, wants, tidy, rel)
+                shown = [*problem.body, *_right_half(slot)]
                 return attempt.fault(fault.id, shown, None, call=call, at=case.at, got="an error", want="",
                                      name=name_of(answer)) if fault else problem
             want = right(*case.fresh())
@@ -345,10 +347,11 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
         where = f" ({case.at})" if case.at else ""
         said = [f"`{call}`{where} {did} {show(got)}; expected {show(want)}.", *printed(result)]
         words = dict(call=call, at=case.at, got=show(got), want=show(want), name=name_of(answer))
-        for fault in faults:
-            for wrong in fault.answers:
-                if _would_give(wrong, runs, gots, tidy, rel):
-                    return attempt.fault(fault.id, said, table, **words)
+        for slot in _slots(wants):
+            for fault in faults:
+                for wrong in fault.answers:
+                    if _would_give(wrong, runs, gots, wants, tidy, rel, slot):
+                        return attempt.fault(fault.id, [*said, *_right_half(slot)], table, **words)
         if expects and not _comparable(got, want):
             return attempt.wrong([*said, f"Expected {expects}."],
                                  look="Look at the form of what you return, not at its numbers.")
@@ -362,28 +365,54 @@ def _argument(value) -> str:
     return f'"{value}"' if isinstance(value, str) else show(value)
 
 
-def _would_give(wrong, runs, gots, tidy, rel) -> bool:
-    for (case, _, _), got in zip(runs, gots):
+SLOTS = (None, 0, 1)  # of a pair, which slot is right; None first: a mistake that explains both is the better one
+
+
+def _slots(wants):
+    return SLOTS if all(isinstance(want, tuple) and len(want) == 2 for want in wants) else SLOTS[:1]
+
+
+def set_right(would, want, slot):
+    """A wrong pair with its `slot` set right, and the whole of it as it is for None. None for what is no pair."""
+    if slot is None:
+        return would
+    if not isinstance(would, (tuple, list)) or len(would) != 2:
+        return None
+    return type(would)([want[0], would[1]] if slot == 0 else [would[0], want[1]])
+
+
+def _right_half(slot) -> list[str]:
+    first, second = ("first", "second") if slot == 0 else ("second", "first")
+    return [] if slot is None else [f"The {first} of the two is right. The mistake is in the {second}."]
+
+
+def _would_give(wrong, runs, gots, wants, tidy, rel, slot) -> bool:
+    for (case, _, _), got, want in zip(runs, gots, wants):
         try:
-            would = tidy(wrong(*case.fresh()))
+            would = set_right(tidy(wrong(*case.fresh())), want, slot)
         except Exception:
             return False
-        if not same(got, would, rel):
+        if would is None or not same(got, would, rel):
             return False
     return True
 
 
-def _same_error(faults, case, result, runs, tidy, rel) -> Fault | None:
-    """The fault whose function stops on this case with the learner's own error, and agrees on the cases before."""
-    for fault in faults:
-        for wrong in fault.answers:
-            try:
-                wrong(*case.fresh())
-            except Exception as error:
-                if (type(error) is type(result.error) and _without_ids(error) == _without_ids(result.error)
-                        and _would_give(wrong, runs, [tidy(before.value) for _, _, before in runs], tidy, rel)):
-                    return fault
-    return None
+def _same_error(faults, case, result, runs, wants, tidy, rel) -> tuple[Fault | None, int | None]:
+    """The fault whose function stops on this case with the learner's own error, and agrees on the cases before.
+
+    Also which slot of a pair is right there.
+    """
+    gots = [tidy(before.value) for _, _, before in runs]
+    for slot in _slots(wants):
+        for fault in faults:
+            for wrong in fault.answers:
+                try:
+                    wrong(*case.fresh())
+                except Exception as error:
+                    if (type(error) is type(result.error) and _without_ids(error) == _without_ids(result.error)
+                            and _would_give(wrong, runs, gots, wants, tidy, rel, slot)):
+                        return fault, slot
+    return None, None
 
 
 def _without_ids(error) -> str:
