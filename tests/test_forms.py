@@ -155,8 +155,8 @@ def test_question_takes_a_letter_as_people_write_it_and_knows_the_one_of_an_earl
         assert "expected one of" in judged(task, answer).text()
     assert judged(task, "b no").fault == "mixed-up"
     assert "`choice_a` is 1" in judged(task, 1).text()
-    assert "right in an earlier wording" in words(judged(task, "a", round=1))
-    assert "right in an earlier wording" not in words(judged(task, "b"))
+    assert "right on an earlier day or in an earlier wording" in words(judged(task, "a", round=1))
+    assert "right on an earlier day or in an earlier wording" not in words(judged(task, "b"))
 
 
 def test_a_question_says_at_the_second_wrong_letter_what_the_next_one_counts_for():

@@ -4,7 +4,8 @@ Each form makes a `Task` whose judge compares the answer with the right one, and
 fault would have given on the same inputs. Only a fault that agrees on *every* input is named. What one form does not
 cover, a task judges by itself (see checks_02 and checks_03).
 
-Of a pair, such as two shares, one slot may be right and the other as the fault would have it.
+In a pair that a function returns, such as two shares, a fault may be in one slot alone while the other is right, so its
+sentence has to be true of one slot too.
 
 `Fault.answers` are, for `by_hand`, functions from the deal to the wrong answers, one for each name, with None for
 "any"; for `question`, the wrong choices; for `function`, functions that take what the learner's takes; for `tests`, the
@@ -232,15 +233,16 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
             return attempt.passed(Table(("yours",), ((f"{letter}  {now.choices[letter]}",),)))
         chosen = [f"You chose {letter}: {now.choices[letter]}"]
         if any(asked[before % len(asked)].right == letter for before in attempt.dealt[:-1]):
-            chosen.append("This letter is right in an earlier wording. The question has come back in other words and "
-                          "with other letters: read it again.")
+            chosen.append("This letter was right on an earlier day or in an earlier wording. The question has come "
+                          "back in other words and with other letters: read it again.")
         fault = next((f.id for f in faults if f.answers[number % len(asked)] == letter), None)
         result = attempt.unknown(chosen) if fault is None else attempt.fault(fault, chosen)
         result.missed = True
         return result
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: number,
-                lambda number: f"{id}: {given(number)}", False, missed, "You had chosen two wrong letters for {id}")
+                lambda number: f"{id}: {given(number)}", hands_over=False, missed=missed,
+                helped="You had chosen two wrong letters for {id}")
 
 
 def _letter(answer, choices) -> str | None:
