@@ -834,6 +834,11 @@ def test_a_question_that_was_missed_once_is_done_alone(file, day):
     assert not check("18.a", "a") and "second wrong letter" not in words(check("18.a", "b"))
 
 
+def test_the_same_wrong_letter_in_a_cell_that_is_run_again_is_no_second_one(file, day):
+    assert not any("second wrong letter" in words(check("18.a", letter)) for letter in ("a", "a", "(A)"))
+    assert check("18.a", "c") and "on my own" in words(progress("18"))
+
+
 def test_letters_tried_one_after_the_other_never_make_a_task_done_alone(file, day):
     assert next(letter for letter in "abde" + "abcde" * 4 if check("18.a", letter))
     assert "with help, 2026-11-01" in words(progress("18"))

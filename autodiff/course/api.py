@@ -14,7 +14,7 @@ from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRON
 
 _STAGES = ("nudge", "picture", "skeleton")
 _hints_shown: dict[str, int] = {}
-_misses: dict[tuple[str, int], int] = {}
+_misses: dict[tuple[str, int], list] = {}  # the answers that missed, by task and deal
 
 
 def _exercises() -> list[str]:
@@ -77,11 +77,11 @@ def check(task_id: str = ..., *answers, seed: int | None = None) -> Result:
         seed = secrets.randbelow(1_000_000)
     numbers = (task.id, entry.deal)
     # A judge shows the target of numbers at the second miss. A graded copy never shows it.
-    misses = 0 if os.environ.get("AUTODIFF_GRADED") else _misses.get(numbers, 0)
-    attempt = Attempt(task, answers, seed, _deals(task, entry.deal), misses)
+    missed = [] if os.environ.get("AUTODIFF_GRADED") else _misses.get(numbers, [])
+    attempt = Attempt(task, answers, seed, _deals(task, entry.deal), len(missed), before=missed)
     result = _judge(attempt)
     if result.missed:
-        _misses[numbers] = attempt.misses + 1
+        _misses[numbers] = [*missed, answers]
     if result.status == WRONG and attempt.used_seed:
         again = f'check("{task.id}", {", ".join(task.wants)}, seed={seed})'
         result.notes.append(f'To repeat with the same inputs: `{again}`. For a hint: `hint("{task.id}")`.')

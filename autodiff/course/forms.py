@@ -237,7 +237,8 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
                           "back in other words and with other letters: read it again.")
         fault = next((f.id for f in faults if f.answers[number % len(asked)] == letter), None)
         result = attempt.unknown(chosen) if fault is None else attempt.fault(fault, chosen)
-        result.missed = True
+        # A cell that is run once more rules nothing out.
+        result.missed = all(_letter(*answers, now.choices) != letter for answers in attempt.before)
         return result
 
     return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: number,

@@ -139,7 +139,8 @@ class Task:
 class Attempt:
     """One call of ``check``: the answers, fresh random numbers, the numbers dealt so far, and how often they missed.
 
-    A judge of values worked out by hand shows the right ones when the attempt `tells`, and marks the result as missed.
+    `before`: the answers that missed the same deal. A judge of values worked out by hand shows the right ones when the
+    attempt `tells`, and marks the result as missed.
     """
 
     task: Task
@@ -148,6 +149,7 @@ class Attempt:
     dealt: list = field(default_factory=list)
     misses: int = 0
     used_seed: bool = False
+    before: Sequence[tuple] = ()
 
     @property
     def tells(self) -> bool:
