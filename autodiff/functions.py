@@ -103,10 +103,11 @@ def softplus(x, beta=1.0):
     >>> ad.softplus([-1000.0, 0.0, 1000.0])
     array([0.00000000e+00, 6.93147181e-01, 1.00000000e+03])
     """
+    beta = float(beta)
     if not beta:
         raise ValueError("softplus: beta=0, and log(1 + exp(beta*x))/beta divides by it; pass another number")
     x = _floating("softplus", x)
-    return nn.softplus(x) if beta == 1 else nn.softplus(x * float(beta)) / float(beta)
+    return nn.softplus(x) if beta == 1 else nn.softplus(x * beta) / beta
 
 
 def erf(x):

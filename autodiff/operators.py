@@ -55,8 +55,12 @@ def _method(function):
     def method(self, *args, **kwargs):
         return call(function, (self, *args), kwargs)
 
-    method.__name__ = function.__name__
-    method.__doc__ = f"``np.{function.__name__}`` of this tensor."
+    return _called(method, function.__name__, function.__name__)
+
+
+def _called(method, name: str, function: str, more: str = ""):
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"``np.{function}`` of this tensor.{more}"
     return method
 
 
@@ -95,12 +99,9 @@ def _extremum(function):
         params = {"axis": axis, "keepdims": keepdims}
         return apply(RULES[function], (self,), params, NO_PARAMS if ties == "split" else {"ties": ties})
 
-    method.__name__ = function.__name__
-    method.__doc__ = (
-        f"``np.{function.__name__}`` of this tensor. `ties`: how entries that are equally extreme share the gradient: "
-        '"split" evenly (a subgradient), "each" gets all of it, or the "first" does.'
-    )
-    return method
+    return _called(method, function.__name__, function.__name__,
+                   " `ties`: how entries that are equally extreme share the gradient: "
+                   '"split" evenly (a subgradient), "each" gets all of it, or the "first" does.')  # fmt: skip
 
 
 def _shape_of(args: tuple):
@@ -110,11 +111,10 @@ def _shape_of(args: tuple):
 
 _attach_operators()
 Tensor.max, Tensor.min = _extremum(np.max), _extremum(np.min)
-Tensor.astype = lambda self, dtype: apply(RULES[astype], (self,), {"dtype": np.dtype(dtype)})
+Tensor.astype = lambda self, dtype, copy=True: apply(RULES[astype], (self,), {"dtype": np.dtype(dtype)})
 Tensor.copy = lambda self: np.copy(self)
 Tensor.flatten = lambda self: np.copy(np.ravel(self))
 Tensor.reshape = lambda self, *shape: np.reshape(self, _shape_of(shape))
 Tensor.transpose = lambda self, *axes: np.transpose(self, _shape_of(axes) if axes else None)
 for _name in ("astype", "copy", "flatten", "reshape", "transpose"):
-    getattr(Tensor, _name).__name__ = _name
-    getattr(Tensor, _name).__doc__ = f"``np.{_name}`` of this tensor."
+    _called(getattr(Tensor, _name), _name, "ravel" if _name == "flatten" else _name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -161,7 +162,7 @@ def _holds_tensor(items) -> bool:
 
 
 def value_of(x: Any) -> Any:
-    """`x` with the array of each untracked Tensor in it; a tracked one in a sequence is refused."""
+    """`x` with the array of each Tensor in it; a tracked one in a sequence is refused."""
     if isinstance(x, Node):
         return x._array
     if isinstance(x, (list, tuple)) and _holds_tensor(x):
@@ -198,7 +199,11 @@ def call(function, args: tuple, kwargs: dict):
     """What `function`, one of NumPy's, gives on these arguments, some of which are Tensors."""
     written = COMPOSED.get(function)
     if written is not None:
-        result = written(*args, **kwargs)
+        try:
+            result = written(*args, **kwargs)
+        except TypeError:
+            _refuse_unknown(written, function, kwargs)
+            raise
         if result is not NotImplemented:
             return result
     rule = RULES.get(function)
@@ -230,6 +235,20 @@ def _refuse_out(function, kwargs: dict) -> None:
                         "values never change. Use the result")  # fmt: skip
 
 
+def _refuse_unknown(written, function, kwargs: dict) -> None:
+    """Raise NoRuleError for an argument that `function` has and `written`, its composition, has not."""
+    parameters = inspect.signature(written).parameters
+    unknown = [name for name in kwargs if name not in parameters]
+    if unknown and not any(p.kind == p.VAR_KEYWORD for p in parameters.values()):
+        known = [name for name, p in parameters.items() if p.default is not p.empty and name != "out"]
+        raise _no_rule_with(function, unknown[0], known) from None
+
+
+def _no_rule_with(function, name: str, known: list[str]) -> NoRuleError:
+    return NoRuleError(f"{name_of(function)} with {name}= has no rule; "
+                       f"its rule knows {', '.join(known) or 'no keywords'}")  # fmt: skip
+
+
 def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """The operands and the params in a call of `function`; an argument that the rule has no param for is refused."""
     count = 1 if rule.each else max(len(rule.partials), 1)
@@ -251,11 +270,12 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
         if name == "dtype" and name not in rule.params:
             operands = tuple(cast(x, value) for x in operands)
         elif name in rule.params or not rule.differentiable:
+            if isinstance(value, Node):
+                value._refuse_if_tracked(f"used as {name}= of {name_of(function)}, which has no partial for it")
             params[name] = frozen(value_of(value))
         elif name != "copy":
             known = [p for p in rule.params if p not in ("saved", "ties")]
-            raise NoRuleError(f"{name_of(function)} with {name}= has no rule; "
-                              f"its rule knows {', '.join(known) or 'no keywords'}")  # fmt: skip
+            raise _no_rule_with(function, name, known)
     return operands, params
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.rules import COMPOSED, RULES
-from autodiff.rules.hints import BY_NAME
+from autodiff.rules.hints import BY_NAME, OF_SCIPY
 
 INF, NAN = np.inf, np.nan
 
@@ -45,15 +45,22 @@ ANSWERS = {
     "fmax passes NaN over": (np.fmax, [[NAN, 1], [1, NAN]], [[0, 1], [1, 0]]),
     "abs at 0": (np.abs, [[0, -1, 2]], [[0, -1, 1]]),
     "clip at its bounds": (lambda x: np.clip(x, 0, 1), [[-1, 0, 0.5, 1, 2]], [[0, 0.5, 1, 0.5, 0]]),
+    "clip between bounds that meet": (lambda x: np.clip(x, 1, 1), [[0, 1, 2]], [[0, 0, 0]]),
+    "clip between variables that meet": (np.clip, [[0, 1, 2, 1], [1, 1, 1, 0], [1, 1, 1, 1]],
+                                         [[0, 0, 0, 0.5], [0, 0, 0, 0], [1, 1, 1, 0.5]]),
     "norm at 0": (np.linalg.norm, [[0, 0]], [[0, 0]]),
     "norm of zero rows": (lambda x: np.linalg.norm(x, axis=1), [[[0, 0], [3, 4]]], [[[0, 0], [0.6, 0.8]]]),
     "norm of order 1 at 0": (lambda x: np.linalg.norm(x, 1), [[0, -2]], [[0, -1]]),
     "norm of order 3 at 0": (lambda x: np.linalg.norm(x, 3), [[0, 0]], [[0, 0]]),
+    "norm of order 1/2 at 0": (lambda x: np.linalg.norm(x, 0.5), [[0, 4, -4]], [[0, 2, -2]]),
+    "norm of order 1/2 of zeros": (lambda x: np.linalg.norm(x, 0.5), [[0, 0]], [[0, 0]]),
     "norm of order inf at a tie": (lambda x: np.linalg.norm(x, INF), [[2, -2]], [[0.5, -0.5]]),
     "norm squared at 0": (lambda x: np.linalg.norm(x) ** 2, [[0, 0]], [[0, 0]]),
     "hypot at 0": (np.hypot, [[0, 3], [0, 4]], [[0, 0.6], [0, 0.8]]),
     "std of equal entries": (np.std, [[2, 2, 2]], [[0, 0, 0]]),
     "std of equal entries that round": (np.std, [[0.1, 0.1, 0.1]], [[0, 0, 0]]),
+    "std of entries that differ in their last digits": (np.std, [[1.7e15, 1.7e15 + 1, 1.7e15 + 2]],
+                                                        [[-(6**-0.5), 0, 6**-0.5]]),
     "nanstd of equal entries": (np.nanstd, [[2, NAN, 2]], [[0, 0, 0]]),
     "var of equal entries": (np.var, [[2, 2, 2]], [[0, 0, 0]]),
     "softplus by its kinks": (lambda x: np.maximum(x, 0) + np.log(1 + np.exp(-abs(x))), [[0]], [[0.5]]),
@@ -91,6 +98,17 @@ def test_kinks_give_a_valid_finite_answer_without_a_warning(f, arrays, expected)
             for g, e in zip(got, expected):
                 np.testing.assert_allclose(g, e, rtol=1e-12, atol=1e-15) if e is not None else None
                 assert (g is None) == (e is None)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # NumPy's own, as it takes the norm
+@pytest.mark.parametrize("order", [-1, -2])
+def test_a_norm_of_negative_order_is_0_beside_a_0_and_so_are_its_slopes(order):
+    for detach in ("all", "none"):
+        assert gradients(lambda x: np.linalg.norm(x, order), [0, 2, -2, 1], detach=detach) == [[0, 0, 0, 0]]
+
+
+def test_float32_entries_that_differ_in_their_last_digits_have_a_std_with_slopes():
+    assert gradients(np.std, [10000, 10000.0039], dtype=np.float32) == [[-0.5, 0.5]]
 
 
 @pytest.mark.parametrize("ties, row, whole", [("split", [0, 0.5, 0.5], [0, 0.25, 0.25]), ("each", [0, 1, 1], [0, 1, 1]),
@@ -164,6 +182,7 @@ def test_second_derivatives_are_right_where_a_formula_would_divide_by_zero(f, x,
 
 NONE = {
     "norm": (np.linalg.norm, [0, 0]),
+    "norm of order 1/2": (lambda x: np.linalg.norm(x, 0.5), [0, 2]),
     "hypot": (lambda v: np.hypot(v[0], v[1]), [0, 0]),
     "std": (np.std, [2, 2, 2]),
     "std that rounds": (np.std, [0.1, 0.1, 0.1]),
@@ -388,15 +407,47 @@ def test_svd_vectors_beyond_the_thin_form_are_refused_only_where_they_count():
         (u**3).backward()
 
 
-def test_functions_of_symmetric_matrices_give_symmetric_gradients_and_read_both_triangles():
+OF_SYMMETRIC = {
+    "cholesky": np.linalg.cholesky,
+    "upper cholesky": lambda a: np.linalg.cholesky(a, upper=True),
+    "eigenvalues": np.linalg.eigvalsh,
+    "eigenvalues, upper": lambda a: np.linalg.eigvalsh(a, "U"),
+    "eigenvectors": lambda a: np.linalg.eigh(a)[1] ** 2,
+}
+
+
+@pytest.mark.parametrize("f", OF_SYMMETRIC.values(), ids=OF_SYMMETRIC)
+def test_functions_of_symmetric_matrices_give_numpys_values_and_symmetric_gradients(f):
     a = np.array([[2.0, 0.5], [0.5, 1.0]])
-    for f in (np.linalg.cholesky, np.linalg.eigvalsh, lambda a: np.linalg.eigh(a)[1] ** 2):
-        x = ad.Var(a)
-        y = f(x)
-        assert np.array_equal(y.data, f(a))
-        g = y.backward()[x].data
-        np.testing.assert_allclose(g, g.T)
-        assert ad.gradcheck(f, (a,))
+    x = ad.Var(a)
+    y = f(x)
+    assert np.array_equal(y.data, f(a))
+    g = y.backward()[x].data
+    np.testing.assert_allclose(g, g.T)
+    assert ad.gradcheck(lambda a: f((a + a.mT) / 2), (a,))
+    assert ad.gradcheck(lambda a: f(np.tril(a) + np.tril(a, -1).mT), (np.tril(a),))
+
+
+@pytest.mark.parametrize("f", OF_SYMMETRIC.values(), ids=OF_SYMMETRIC)
+@pytest.mark.parametrize("kind", [ad.Tensor, ad.Var])
+def test_a_matrix_whose_triangles_differ_is_refused_as_numpy_would_read_one_alone(f, kind):
+    for a in ([[4.0, 0.0], [2.0, 10.0]], [[4.0, 2.0], [2.001, 10.0]], [[[4.0, 1.0], [1.0, 5.0]], [[4.0, 0], [1, 4]]]):
+        with pytest.raises(ValueError, match=r"takes symmetric matrices.*\(a \+ a\.mT\) / 2.*np\.tril\(a\)"):
+            f(kind(a))
+
+
+@pytest.mark.parametrize("f", OF_SYMMETRIC.values(), ids=OF_SYMMETRIC)
+def test_a_matrix_that_is_symmetric_but_for_rounding_is_taken(f):
+    for dtype, off in ((np.float64, 1e-12), (np.float32, 1e-6)):
+        a = np.array([[4.0, 2.0], [2.0 + off, 10.0]], dtype)
+        y = f(ad.Var(a))
+        assert y.dtype == dtype and a[0, 1] != a[1, 0]
+        np.testing.assert_allclose(y.data, f(a), rtol=1e-5)
+
+
+def test_an_eigh_with_an_unknown_triangle_is_refused():
+    with pytest.raises(ValueError, match="UPLO='lower': expected 'L' or 'U'"):
+        np.linalg.eigh(ad.Var(np.eye(2)), "lower")
 
 
 def test_a_factorisation_is_made_once_and_shared_by_the_rules(monkeypatch):
@@ -424,7 +475,9 @@ UNSUPPORTED = {
     "histogram": (np.histogram, r"np\.histogram .*np\.bincount"),
     "apply_along_axis": (lambda x: np.apply_along_axis(np.sum, 0, x), r"np\.apply_along_axis .*np\.stack"),
     "i0": (np.i0, r"np\.i0 .*np\.exp"),
-    "a name nearby": (lambda x: np.packbits(x), r"np\.packbits .*nearest supported function is np\.\w+"),
+    "a name nearby": (np.isnat, r"np\.isnat .*nearest supported function is np\.isnan"),
+    "no name nearby": (np.spacing, r"np\.spacing has no rule.*: no supported one is like it\. Use \.data"),
+    "a function made into a ufunc": (np.frompyfunc(abs, 1, 1), r"^abs \(vectorized\) has no rule"),
 }
 
 
@@ -432,6 +485,89 @@ UNSUPPORTED = {
 def test_a_function_without_a_rule_names_itself_and_what_to_use(f, message):
     with pytest.raises(ad.NoRuleError, match=message):
         f(ad.Var([1.0, 2.0]))
+
+
+def test_a_function_of_scipys_is_named_as_such_and_what_is_the_same_is_supported():
+    special = pytest.importorskip("scipy.special")
+    x, y = np.array([0.2, 0.7, 0.9]), np.array([0.5, 2.0, 3.0])
+    for name, same in OF_SCIPY.items():
+        function = getattr(special, name)
+        operands = (x, y)[: function.nin]
+        with pytest.raises(ad.NoRuleError, match=rf"scipy\.special\.{name} has .*: {re.escape(same)} is the same"):
+            function(*map(ad.Var, operands))
+        mine = eval(same, {"np": np, "ad": ad}, dict(zip("xy", map(ad.Var, operands))))
+        assert mine.tracked
+        np.testing.assert_allclose(mine.data, function(*operands), rtol=1e-12)
+    with pytest.raises(ad.NoRuleError, match=r"scipy\.special\.log1p has no rule.*: np\.log1p\(x\) is the same"):
+        special.log1p(ad.Var(x))
+    with pytest.raises(ad.NoRuleError, match=r"scipy\.special\.gammaln has no rule.*: SciPy's functions have no rules"):
+        special.gammaln(ad.Var(x))
+
+
+UNKNOWN = {
+    "stack": (lambda x: np.stack([x], dtype=float), r"np\.stack with dtype= has no rule; its rule knows axis"),
+    "quantile": (lambda x: np.quantile(x, 0.5, weights=[1, 2], method="inverted_cdf"),
+                 r"np\.quantile with weights= has no rule; its rule knows axis, overwrite_input, method, keepdims"),
+    "sum": (lambda x: np.sum(x, where=[True, False]), r"np\.sum with where= has no rule; .* knows axis, keepdims"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("f, message", UNKNOWN.values(), ids=UNKNOWN)
+def test_an_argument_that_only_numpy_knows_is_refused_by_name(f, message):
+    with pytest.raises(ad.NoRuleError, match=message):
+        f(ad.Var([1.0, 2.0]))
+
+
+def test_a_mistake_in_the_arguments_that_are_known_stays_pythons_or_numpys_own_error():
+    with pytest.raises(TypeError, match="argument") as error:
+        np.stack(ad.Var([1.0]), 0, axis=1)
+    assert not isinstance(error.value, ad.NoRuleError)
+    with pytest.raises(TypeError, match=r"Tensor\.astype\(\) got an unexpected keyword argument 'order'"):
+        ad.Var([1.0]).astype(float, order="F")
+    with pytest.raises(TypeError, match=r"Tensor\.max\(\) got an unexpected keyword argument 'where'"):
+        ad.Var([1.0]).max(where=True)
+    assert ad.Var([1.0]).astype(np.float32, copy=False).dtype == np.float32
+
+
+# A tracked tensor in the place of a plain argument
+
+PLAIN = {
+    "nan": lambda v: np.nan_to_num(ad.Var([1.0, NAN]), nan=v),
+    "ord": lambda v: np.linalg.norm(ad.Var([1.0, 2.0]), v),
+    "ord, for matrices": lambda v: np.linalg.norm(ad.Var([[1.0, 2.0]]), v, (0, 1)),
+    "ddof": lambda v: np.var(ad.Var([1.0, 2.0]), ddof=v),
+    "period": lambda v: np.unwrap(ad.Var([1.0, 2.0]), period=v),
+    "decimals": lambda v: np.round(ad.Var([1.0]), v.astype(int)),
+    "shift": lambda v: np.roll(ad.Var([1.0, 2.0]), [v.astype(int)]),
+    "beta": lambda v: ad.softplus(ad.Var([1.0]), v),
+    "alpha": lambda v: ad.elu(ad.Var([1.0]), v),
+    "q": lambda v: np.quantile(ad.Var([1.0, 2.0]), v),
+    "constant_values": lambda v: np.pad(ad.Var([1.0]), 1, constant_values=v),
+}
+
+
+@pytest.mark.parametrize("f", PLAIN.values(), ids=PLAIN)
+def test_history_is_not_lost_in_an_argument_that_has_no_partial(f):
+    with pytest.raises(TypeError, match=r"is tracked and can't be .*its history would be lost"):
+        f(ad.Var(1.0))
+
+
+def test_a_constant_tensor_may_stand_for_a_plain_argument():
+    x = ad.Var([3.0, 4.0])
+    assert np.linalg.norm(x, ad.Tensor(2.0)).item() == 5
+    assert np.var(x, ddof=ad.Tensor(1)).item() == 0.5
+    assert np.linalg.norm(x, ad.Tensor(1)).item() == 7
+
+
+def test_the_callers_arrays_are_copied_where_numpy_copies_them():
+    fill, x = np.array([1.0, 2.0]), ad.Var([[1.0, 2.0], [3.0, 4.0]])
+    filled, grid = np.full_like(x, fill), np.meshgrid(x[0], fill)[1]
+    fill[0] = 99
+    assert filled.tolist() == [[1, 2], [1, 2]] and grid.tolist() == [[1, 1], [2, 2]]
+    filled[0, 0] = grid[0, 0] = 5
+    assert filled.tolist() == [[5, 2], [1, 2]] and grid.tolist() == [[5, 1], [2, 2]]
+    v = ad.Var(2.0)
+    assert np.full_like(x, v).backward()[v].item() == 4
 
 
 def test_complex_results_are_refused():

@@ -1,4 +1,7 @@
-"""The rules of differentiation: `table.py` holds them all, one line for each partial; nothing here knows of Tensors."""
+"""The rules of differentiation, one line for each partial; nothing here knows of Tensors.
+
+`table.py` holds those of NumPy's functions, `nn.py` those of activations, convolutions, pools and scatters.
+"""
 
 from . import compositions, linalg, statistics, table
 from .rule import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, composed, identity, nondifferentiable, rule

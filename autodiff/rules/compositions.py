@@ -1,6 +1,6 @@
 """NumPy functions written with others that have rules: their derivatives follow, and the drawing shows the parts.
 
-Each has the arguments of NumPy's function that make sense here; an argument it does not take is Python's own TypeError.
+Each has the arguments of NumPy's function that make sense here; one that it does not take is a NoRuleError.
 """
 
 import numpy as np
@@ -143,12 +143,14 @@ def sort(a, axis=-1, kind=None, order=None, *, stable=None):
 
 @composed(np.clip)
 def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None):
-    """A bound shares the gradient with an entry that equals it, as maximum and minimum do."""
+    """A bound shares the gradient with an entry that equals it, as maximum and minimum do; bounds that meet fix it."""
     no_out(out)
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    if low is not None and low is not NOT_GIVEN:
-        a = np.maximum(a, low)
-    return a if high is None or high is NOT_GIVEN else np.minimum(a, high)
+    above, below = (bound is not None and bound is not NOT_GIVEN for bound in (low, high))
+    result = np.maximum(a, low) if above else a
+    result = np.minimum(result, high) if below else result
+    fixed = above and below and np.greater_equal(low, high) & ~np.isnan(a)
+    return np.where(fixed, high, result) if np.any(fixed) else result
 
 
 @composed(np.compress)
@@ -261,7 +263,12 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None):
     fill_value = as_array(fill_value)
     dtype = np.dtype(a.dtype if dtype is None else dtype)
     fill_value = fill_value if fill_value.dtype == dtype else astype(fill_value, dtype)
-    return np.broadcast_to(fill_value, a.shape if shape is None else shape)
+    return _own(np.broadcast_to(fill_value, a.shape if shape is None else shape))
+
+
+def _own(a):
+    """A plain array is copied: it may be a view of the caller's."""
+    return np.array(a) if isinstance(a, np.ndarray) else a
 
 
 @composed(np.broadcast_arrays)
@@ -278,7 +285,8 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     n = len(xi)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else range(n)
     grids = [np.reshape(as_array(x), [-1 if i == k else 1 for i in range(n)]) for x, k in zip(xi, order)]
-    return tuple(grids) if sparse else np.broadcast_arrays(*grids)
+    grids = grids if sparse else np.broadcast_arrays(*grids)
+    return tuple(map(_own, grids) if copy else grids)
 
 
 @composed(np.block)

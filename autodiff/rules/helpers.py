@@ -75,15 +75,15 @@ def freedom(y, a, ddof, correction):
 
 @dispatched
 def ratio(a, b):
-    """a/b, and 0 for 0/0: a subgradient there. Its own derivative at 0/0 is NaN, for there is none to give."""
-    return a / np.where(b == 0, 1, b)
+    """a/b, and 0 where b is 0: a subgradient there. Its own derivative there is NaN, for there is none to give."""
+    zero = b == 0
+    return np.where(zero, 0, a / np.where(zero, 1, b)) if np.any(zero) else a / b
 
 
 def deviation(y, a, axis, keepdims):
-    """(a - mean)/std, the slope of a standard deviation `y`; 0 where `y` is 0 but for the rounding of the mean."""
-    mean = np.mean(a, axis, keepdims=True)
-    spread, away = expand(y, a, axis, keepdims), a - mean
-    varies = abs(spread) > 4 * np.finfo(y.dtype).eps * abs(mean)
+    """(a - mean)/std, the slope of a standard deviation `y`; 0 where all entries are equal, whatever rounding says."""
+    spread, away = expand(y, a, axis, keepdims), a - np.mean(a, axis, keepdims=True)
+    varies = np.max(a, axis, keepdims=True) != np.min(a, axis, keepdims=True) if a.size else np.zeros(a.shape, bool)
     if not np.all(varies):  # times 0, not np.where: a second derivative, which doesn't exist, then comes out as NaN
         varies = varies.astype(y.dtype)
         spread, away = spread * varies, away * varies
@@ -113,7 +113,7 @@ def power_slope(a, b):
     if not np.any(zero):
         return b * a ** (b - 1)
     slope = b * a ** np.where(zero & (b == 0), 1, b - 1)
-    return slope - _root_where(zero & (b == 1), b - 1)
+    return slope - root_where(zero & (b == 1), b - 1)
 
 
 def exponent_slope(y, a, b):
@@ -124,10 +124,10 @@ def exponent_slope(y, a, b):
     if not np.any(zero):
         return y * np.log(a)
     slope = np.where(zero, 0, y * np.log(np.where(zero, 1, a)))
-    return slope - _root_where(zero & (b <= 1), a)
+    return slope - root_where(zero & (b <= 1), a)
 
 
-def _root_where(rough, x):
+def root_where(rough, x):
     """0, as the square root of zeros in `x`, whose derivative is infinite as the second one of a**b is there."""
     return np.where(rough, np.sqrt(np.where(rough, x, 1)), 0) if np.any(rough) else 0
 

@@ -1,4 +1,6 @@
-"""What to use instead of a NumPy function that has no rule."""
+"""What to use instead of a function of NumPy's or SciPy's that has no rule."""
+
+import sys
 
 import numpy as np
 
@@ -25,19 +27,42 @@ INSTEAD = {
     "it is np.mean(np.exp(x * np.cos(t))) over t from 0 to pi": "i0",
 }
 BY_NAME = {name: advice for advice, names in INSTEAD.items() for name in names.split()}
+OF_SCIPY = {  # name in scipy.special -> the same by functions that have rules
+    "erf": "ad.erf(x)",
+    "erfc": "1 - ad.erf(x)",
+    "expit": "ad.sigmoid(x)",
+    "log_expit": "-ad.softplus(-x)",
+    "logit": "np.log(x) - np.log1p(-x)",
+    "ndtr": "(1 + ad.erf(x / 2**0.5)) / 2",
+    "xlogy": "x * np.log(y)",
+    "xlog1py": "x * np.log1p(y)",
+    "exp10": "10.0 ** x",
+    "cosm1": "-2 * np.sin(x / 2) ** 2",
+    "powm1": "np.expm1(y * np.log(x))",
+    "boxcox": "np.expm1(y * np.log(x)) / y",
+}
 
 
 def name_of(function) -> str:
-    """The public name of a NumPy function."""
+    """The public name of a function: NumPy's, a ufunc of SciPy's, or what else a ufunc is called."""
+    if isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is not function:
+        return f"scipy.special.{function.__name__}" if _is_scipys(function) else function.__name__
     module = getattr(function, "__module__", None) or "numpy"
     module = module.replace("numpy", "np").replace("lib._scimath_impl", "emath").replace("lib.scimath", "emath")
     module = module.removesuffix("._core").split("._")[0]
     return f"{module}.{function.__name__}"
 
 
+def _is_scipys(ufunc) -> bool:
+    return getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc
+
+
 def instead_of(function) -> str:
-    """The advice for this function, or the nearest name among the functions that have rules."""
+    """The advice for this function, or a name among the functions that have rules that is much like it."""
     name = name_of(function)
+    if name.startswith("scipy."):
+        same = OF_SCIPY.get(function.__name__) or hasattr(np, function.__name__) and f"np.{function.__name__}(x)"
+        return f"{same} is the same" if same else "SciPy's functions have no rules here"
     advice = BY_NAME.get("fft" if name.startswith("np.fft.") else function.__name__)
     if advice is not None and name.startswith("np."):
         return advice
@@ -45,5 +70,5 @@ def instead_of(function) -> str:
 
     numpys = [f for f in (*RULES, *COMPOSED, *VALUES) if isinstance(f, np.ufunc) or f.__module__.startswith("numpy")]
     known = {f.__name__: f for f in numpys}
-    nearest = difflib.get_close_matches(function.__name__, known, n=1, cutoff=0.0)[0]
-    return f"the nearest supported function is {name_of(known[nearest])}"
+    near = difflib.get_close_matches(function.__name__, known, n=1, cutoff=0.7)
+    return f"the nearest supported function is {name_of(known[near[0]])}" if near else "no supported one is like it"

@@ -9,7 +9,9 @@ import string
 
 import numpy as np
 
-from .helpers import alike, as_array, astype, axes_of, dispatched, merged, no_out, others, put, ratio, restored
+from .helpers import (
+    alike, as_array, astype, axes_of, dispatched, merged, no_out, others, put, ratio, restored, root_where,
+)  # fmt: skip
 from .rule import composed
 
 # Products
@@ -432,15 +434,34 @@ def log_det(a, factors):
     return factors.of(a)[1]
 
 
-def symmetric(a):
-    """The mean of a matrix and its transpose: what a function of symmetric matrices is given."""
+def symmetric(a, function):
+    """The mean of a matrix and its transpose, which are equal but for rounding: so both triangles get their share.
+
+    NumPy reads one triangle alone. Of a matrix whose triangles differ, that would be another function.
+    """
     a = as_array(a)
+    if is_skewed(a):
+        raise ValueError(f"np.linalg.{function} of a Tensor takes symmetric matrices, so that both triangles get their "
+                         "share of the gradient. Make it symmetric: (a + a.mT) / 2 is the mean of both triangles, and "
+                         "np.tril(a) + np.tril(a, -1).mT is the lower one, which NumPy reads")  # fmt: skip
     return (a + np.swapaxes(a, -1, -2)) / 2
+
+
+@dispatched
+def is_skewed(a):
+    """Whether a matrix differs from its transpose by more than rounding."""
+    round_off = np.sqrt(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0
+    return bool(np.any(abs(a - a.mT) > round_off * np.linalg.norm(a, axis=(-2, -1), keepdims=True)))
+
+
+def lower_share(slope):
+    """The slope of a function that reads the lower triangle, and takes its entries for those of the upper one too."""
+    return np.tril(slope) + np.tril(slope.mT, -1)
 
 
 @composed(np.linalg.cholesky)
 def cholesky(a, /, *, upper=False):
-    factor = cholesky_of_symmetric(symmetric(a))
+    factor = cholesky_of_symmetric(symmetric(a, "cholesky"))
     return np.swapaxes(factor, -1, -2) if upper else factor
 
 
@@ -453,14 +474,16 @@ def cholesky_slope(g, y):
     inner = np.tril(y.mT @ g)
     inner = inner - np.eye(y.shape[-1], dtype=y.dtype) * inner / 2
     half = np.linalg.solve(y.mT, inner)
-    return np.linalg.solve(y.mT, half.mT).mT
+    return lower_share(np.linalg.solve(y.mT, half.mT).mT)
 
 
 @composed(np.linalg.eigh)
 def eigh(a, UPLO="L"):
-    """Of the symmetric part. Eigenvectors of equal eigenvalues have no derivative: infinite or NaN."""
-    a = symmetric(a)
-    factors = eigh_factors(a, UPLO)
+    """Eigenvectors of equal eigenvalues have no derivative: infinite or NaN."""
+    if UPLO not in ("L", "U", "l", "u"):
+        raise ValueError(f"eigh: UPLO={UPLO!r}: expected 'L' or 'U'")
+    a = symmetric(a, "eigh")
+    factors = eigh_factors(a)
     return EighResult(*parts(eigh_part, a, factors))
 
 
@@ -473,8 +496,8 @@ EighResult = type(np.linalg.eigh(np.eye(1)))
 
 
 @dispatched
-def eigh_factors(a, UPLO):
-    return Factors(a, lambda a: np.linalg.eigh(a, UPLO))
+def eigh_factors(a):
+    return Factors(a, np.linalg.eigh)
 
 
 @dispatched
@@ -484,8 +507,8 @@ def eigh_part(a, factors, i):
 
 def eigh_slope(g, i, w, v):
     if i == 0:
-        return (v * np.expand_dims(g, -2)) @ v.mT
-    return v @ (gaps(w) * (v.mT @ g)) @ v.mT
+        return lower_share((v * np.expand_dims(g, -2)) @ v.mT)
+    return lower_share(v @ (gaps(w) * (v.mT @ g)) @ v.mT)
 
 
 def gaps(w):
@@ -605,6 +628,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     """Maxima and sums of absolute values where that is what the norm is; else the rule applies."""
     x = as_array(x)
     axes = axes_of(axis, len(x.shape))
+    ord = ord if ord is None or isinstance(ord, str) else float(ord)
     if ord is None or ord == "fro" or len(axes) == 1 and ord not in (0, 1, np.inf, -np.inf):
         return NotImplemented
     size = abs(x)
@@ -649,7 +673,11 @@ def cond(x, p=None):
 
 
 def norm_slope(wide, a, ord):
-    """The slope of the `ord` norm, given in the shape of `a`; 0 where all entries are 0."""
+    """The slope of the `ord` norm, given in the shape of `a`; 0 where the norm is 0, and by entries that are 0."""
     if ord in (None, 2, "fro"):
         return ratio(a, wide)
-    return np.sign(a) * ratio(abs(a), wide) ** (ord - 1)
+    share = ratio(abs(a), wide)
+    if ord > 1:
+        return np.sign(a) * share ** (ord - 1)
+    share = np.where(share == 0, np.inf, share)  # to a negative power 0 is infinite, and infinity 0
+    return np.sign(a) * share ** (ord - 1) + root_where(a == 0, a)

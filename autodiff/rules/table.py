@@ -15,8 +15,8 @@ from .helpers import (
 )
 from .linalg import (
     beyond_thin, beyond_thin_slope, cholesky_of_symmetric, cholesky_slope, cofactors, contract, contract_slope,
-    det_sign, eigh_factors, eigh_part, eigh_slope, log_det, norm_slope, parts, pinv_slope, qr_factors, qr_part,
-    qr_slope, slogdet_factors, svd_factors, svd_part, svd_slope,
+    det_sign, eigh_factors, eigh_part, eigh_slope, is_skewed, log_det, norm_slope, parts, pinv_slope, qr_factors,
+    qr_part, qr_slope, slogdet_factors, svd_factors, svd_part, svd_slope,
 )
 from .rule import RULES, nondifferentiable, on_values, rule
 
@@ -165,7 +165,7 @@ on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater
           np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.array_repr, np.array_str, np.array2string,
           np.isposinf, np.isneginf, np.isin, np.triu_indices_from, np.tril_indices_from, np.diag_indices_from,
           np.save, np.savez, np.savetxt)
-on_values(slogdet_factors, eigh_factors, svd_factors, qr_factors, unique_positions, np.linalg.matrix_rank,
+on_values(slogdet_factors, eigh_factors, svd_factors, qr_factors, is_skewed, unique_positions, np.linalg.matrix_rank,
           np.einsum_path)
 on_values(np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted,
           np.digitize, np.nanargmax, np.nanargmin, np.lexsort, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
