@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .graph import Node, differentiable_inputs, is_floating, reachable
+from .graph import PATH, Node, differentiable_inputs, is_floating, reachable
 
+REMOVED = "it was removed from the store."
 
 def why_missing(root, wrt, tensor: Node) -> str:
     """Why a store has no gradient for `tensor`: `root` is a weak reference to the root of its backward pass."""
@@ -18,7 +19,7 @@ def why_missing(root, wrt, tensor: Node) -> str:
         return "it was not among wrt=[...], so it was not asked for."
     if wrt is None and tensor in set(reachable(root, everything=False, stale_ok=True)):
         if tensor._rule is None:
-            return "it was reached, but no rule on the way gave it a gradient, or it was removed from the store."
+            return "it was reached, but no rule on the way gave it a gradient."
         return ("its gradient was taken out once passed on, as those of the root and interior nodes are. Ask for it: "
                 "keep=[...].")  # fmt: skip
     return _why_unreached(root, tensor)
@@ -43,8 +44,14 @@ def _why_unreached(root: Node, tensor: Node) -> str:
                 barriers[t] = pruned if closed else barrier
                 todo.append(t)
     if tensor in barriers:
+        if barriers[tensor] is None and tensor._rule is not None and tensor._role != PATH:
+            return "it is pruned: no gradient leads through it to a Var, so none is computed. Ask for it: wrt=[...]."
         return barriers[tensor] or "it was reached, but no rule on the way gave it a gradient."
     if detached is not None:
         return (f"it is not reached. The graph contains a detach, {detached.label}; if it was computed from this "
                 "tensor, that is where the gradient stops.")  # fmt: skip
+    if not root.tracked:
+        return (f"it is not part of the graph of {root.label}, which is untracked and has none: it was computed within "
+                "no_grad, or from constants only, such as detached tensors, .data and gradients (those of a backward "
+                'with detach="none" are no constants).')  # fmt: skip
     return f"it is not part of the graph of {root.label}."

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 
 import numpy as np
 
-from .explain import why_missing
+from .explain import REMOVED, why_missing
 from .graph import Node, is_floating
 from .recording import constant
 
@@ -25,11 +24,11 @@ class GradStore:
     (Tensor([10., 20.]), Tensor([1., 2.]), 2)
     """
 
-    __slots__ = ("_grads", "_root", "_wrt")
+    __slots__ = ("_grads", "_root", "_wrt", "_removed")
 
     def __init__(self):
         self._grads: dict[int, Node] = {}
-        self._root, self._wrt = None, None
+        self._root, self._wrt, self._removed = None, None, set()
 
     @classmethod
     def _of(cls, slots: dict[Node, object], root: Node, wrt: frozenset[int] | None) -> GradStore:
@@ -43,7 +42,8 @@ class GradStore:
         """The gradient of `tensor`. A missing one is a KeyError that says why it is missing."""
         grad = self._grads.get(_check(tensor)._id)
         if grad is None:
-            raise KeyError(Reason(f"no gradient for {tensor.label}: {why_missing(self._root, self._wrt, tensor)}"))
+            why = REMOVED if tensor._id in self._removed else why_missing(self._root, self._wrt, tensor)
+            raise KeyError(Reason(f"no gradient for {tensor.label}: {why}"))
         return grad
 
     def get(self, tensor: Node, default=None):
@@ -56,8 +56,7 @@ class GradStore:
     def __len__(self) -> int:
         return len(self._grads)
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._grads)
+    __iter__ = None  # a store knows ids, not the tensors themselves
 
     def __eq__(self, other) -> bool:
         """Whether both have the same tensors with the same gradients."""
@@ -87,7 +86,9 @@ class GradStore:
 
     def remove(self, tensor: Node) -> Node | None:
         """Take the gradient of `tensor` out and return it, or None."""
-        return self._grads.pop(_check(tensor)._id, None)
+        grad = self._grads.pop(_check(tensor)._id, None)
+        self._removed |= set() if grad is None else {tensor._id}
+        return grad
 
     def or_insert(self, tensor: Node) -> Node:
         """The gradient of `tensor`; zeros are stored first where there was none."""

@@ -18,7 +18,7 @@ from .rules import Rule
 # The role of a node in a backward pass.
 CUT = 0  # gets no gradient: integers, results of non-differentiable functions, whatever leads to no Var
 SLOT = 1  # gets a gradient as a direct input of a visited op, but there is nothing below it: a plain floating leaf
-PATH = 2  # a Var, or computed from one by differentiable functions: visited
+PATH = 2  # visited: a Var, what differentiable functions make of one, and a plain tensor cast or broadcast to meet it
 
 
 class StaleGraphError(RuntimeError):
@@ -87,11 +87,10 @@ def differentiable_inputs(node: Node) -> list[Node]:
 def sorted_nodes(root: Node, wrt: Iterable[Node] | None = None) -> list[Node]:
     """The nodes a backward pass from `root` visits, root first, each before everything it was computed from.
 
-    Without `wrt` these are the nodes that lead to a Var, each one once however many paths lead there. Integer tensors,
-    results of non-differentiable functions and products with the number 0 are pruned. With `wrt` they are the nodes
-    that lead to one of these tensors, and nothing below a target. There is no recursion: any depth will do.
-
-    Raises `StaleGraphError` when a Var was `set` after the graph was recorded.
+    Without `wrt` these are the nodes that lead to a Var, each one once however many paths lead there, and the casts and
+    broadcasts of plain tensors that meet one. Integer tensors, results of non-differentiable functions and products
+    with the number 0 are pruned. With `wrt` they are the nodes that lead to one of these tensors, and nothing below a
+    target. Any depth will do. Raises `StaleGraphError` when a Var was `set` after the graph was recorded.
 
     >>> import autodiff as ad
     >>> x = y = ad.Var([1.0])

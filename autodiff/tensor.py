@@ -76,8 +76,8 @@ class Tensor(Node):
         the gradients are those of the sum of the entries. `wrt`: exactly these tensors and nothing else; when left out,
         every Var reached and every plain Tensor that is a direct input of a visited op. `keep`: interior nodes whose
         gradients stay in the store. `detach`: which gradients are constants: "all" of them; those "taken" out of the
-        store, as candle does; or "none", and gradients of gradients are right to any order. `strong_zero`: an entry
-        with cotangent exactly 0 contributes exactly 0, where IEEE arithmetic makes 0·∞ a NaN.
+        store, as candle does; or "none", and gradients of gradients are right to any order. `strong_zero`: in
+        elementwise ops an entry with cotangent exactly 0 contributes exactly 0, where IEEE arithmetic gives 0·∞ = NaN.
         Reads the graph and changes nothing: a second call gives an equal store. TypeError for integer tensors and a
         wrong dtype, ValueError for a wrong shape, `StaleGraphError` after a `set`.
 
@@ -224,8 +224,8 @@ class Var(Tensor):
         ValueError for another shape, TypeError for another dtype; then nothing changes.
         """
         array = np.array(value._array if isinstance(value, Node) else value, subok=False)
-        if array.dtype != self.dtype and not isinstance(value, (Node, np.ndarray, np.generic)):
-            array = array.astype(self.dtype, casting="same_kind" if array.dtype.kind == "f" else "safe")
+        if array.dtype.kind in "fiub" and not isinstance(value, (Node, np.ndarray, np.generic)):
+            array = array.astype(self.dtype, copy=False)  # Python's numbers adapt
         if array.shape != self._shape:
             raise ValueError(f"{self.label} can't be set to a value of shape {array.shape}: the shape must stay")
         if array.dtype != self.dtype:

@@ -468,6 +468,19 @@ def test_set_refuses_another_shape_or_dtype_and_changes_nothing():
     assert kept.tolist() == [1, 2] and w.data.tolist() == [3, 4] and w.dtype == np.float64
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_set_takes_pythons_numbers_in_the_dtype_of_the_var(dtype):
+    w, v = ad.Var(dtype(1)), ad.Var(np.ones(2, dtype))
+    for number in (2, 2.5, True):
+        w.set(number)
+        v.set([number, 1])
+        assert w.item() == v.data[0] == number and w.dtype == v.dtype == dtype
+    for bad in (2j, np.float64(2), "2"):
+        if np.asarray(bad).dtype != dtype:
+            with pytest.raises(TypeError, match="the dtype must stay"):
+                w.set(bad)
+
+
 def test_set_takes_the_value_of_a_tensor():
     w = ad.Var([1.0, 2.0])
     w.set(w - 0.5 * (w * w).backward()[w])
@@ -635,6 +648,53 @@ def test_a_missing_gradient_says_why():
         loss.backward(wrt=[x])[y]
     with pytest.raises(KeyError, match="nothing was stored"):
         ad.GradStore()[x]
+
+
+def why(store, tensor):
+    with pytest.raises(KeyError) as error:
+        store[tensor]
+    return str(error.value).partition("): ")[2]
+
+
+def test_a_gradient_missing_from_an_untracked_root_names_no_grad_and_detach():
+    x = ad.Var([1.0, 2.0])
+    with ad.no_grad():
+        unrecorded = (x * x).sum()
+    gradient = (x * x).sum().backward()[x].sum()
+    for root in (unrecorded, (x.detach() * 2).sum(), ad.Tensor(x.data * 2).sum(), gradient):
+        reason = why(root.backward(), x)
+        assert "not part of the graph" in reason and "untracked" in reason
+        assert all(word in reason for word in ("no_grad", "detached", ".data", 'detach="none"'))
+    assert "behind a detach" in why((x * x).sum().detach().backward(), x)
+    assert "untracked" not in why(x.sum().backward(), ad.Var(1.0))
+
+
+def test_a_gradient_that_was_removed_is_said_to_be_removed():
+    x, k = ad.Var([1.0, 2.0]), ad.Tensor([1.0, 2.0])
+    y = (x * k).sum()
+    for store in (y.backward(), y.backward(wrt=[x, k])):
+        for t in (x, k):
+            assert store.remove(t).shape == (2,)
+            assert why(store, t) == "it was removed from the store."
+        store.insert(k, [5.0, 6.0])
+        assert store[k].data.tolist() == [5, 6]
+    unused = ad.Var(1.0)
+    assert store.remove(unused) is None and "removed" not in why(store, unused)
+
+
+def test_a_pruned_result_is_said_to_be_pruned_and_is_there_when_asked_for():
+    x = ad.Var([1.0, 2.0])
+    for f in (np.floor(x), x * 0, np.floor(x) * 2.0):
+        y = (f + x).sum()
+        assert why(y.backward(), f).startswith("it is pruned")
+        assert y.backward(wrt=[f])[f].data.tolist() == [1, 1]
+
+
+def test_a_store_is_not_iterated_over_for_it_knows_ids_and_no_tensors():
+    store = ad.Var(2.0).backward()
+    with pytest.raises(TypeError, match="not iterable"):
+        list(store)
+    assert len(store.ids()) == 1
 
 
 @settings(max_examples=60, deadline=None)
