@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .graph import Node
-from .recording import apply, frozen
+from .recording import apply, frozen, value_of
 from .rules import Rule
 
 
@@ -45,9 +45,13 @@ def custom_op(vjps: Sequence[Callable | None]) -> Callable:
         @functools.wraps(forward)
         def op(*operands, **params):
             if len(operands) != len(vjps):
+                extra = ": add the partial of each other operand to vjps, and" * (len(operands) > len(vjps)) or ";"
                 raise TypeError(f"{name} takes {len(vjps)} operands ({', '.join(names)}), one for each of its vjps, "
-                                f"got {len(operands)}; pass other arguments by name")  # fmt: skip
-            return apply(rule, operands, {name: frozen(value) for name, value in params.items()})
+                                f"got {len(operands)}{extra} pass other arguments by name")  # fmt: skip
+            for key, value in params.items():
+                if isinstance(value, Node):
+                    value._refuse_if_tracked(f"given to {name} as {key}=, for which vjps has no partial")
+            return apply(rule, operands, {key: frozen(value_of(value)) for key, value in params.items()})
 
         op.rule = rule
         return op

@@ -1,8 +1,9 @@
 """Functions of functions: gradients, Jacobians and products with them, built on nothing but `backward`.
 
 At the top level these take numbers and arrays and give arrays. Inside one another, and when an argument is a Tensor,
-they take and give Tensors, so they nest freely, closures included. Every call differentiates with respect to nodes of
-its own, so an inner derivative never sees an outer one's variable as its own (no perturbation confusion).
+they take and give Tensors, tracked if an argument is, so they nest freely, closures included. Every call differentiates
+with respect to nodes of its own, so an inner derivative never sees an outer one's variable as its own (no perturbation
+confusion).
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
     """``(y, tangent)``: the value of `f`, and J·t, how it changes along the tangents.
 
     Two reverse passes: vᵀJ is linear in v, and its derivative in v along t is J·t. `tangents` have the shapes and
-    dtypes of `primals`, else ValueError.
+    dtypes of `primals`; ValueError for another shape, TypeError for another dtype.
 
     >>> import autodiff as ad
     >>> ad.jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 10.0))
@@ -164,7 +165,9 @@ class _Run:
     """One forward of `f` on nodes of its own, and the ways back."""
 
     def __init__(self, f, args, kwargs, positions, *, graph=False, several=False, others=()):
-        self.graph_out = _nested.get() or any(isinstance(a, Node) for a in (*args, *kwargs.values(), *others))
+        tensors = [a for a in (*args, *kwargs.values(), *others) if isinstance(a, Node)]
+        self.tensors_out = _nested.get() or bool(tensors)
+        self.graph_out = _nested.get() or any(t.tracked for t in tensors)  # else the caller knows of no graph
         self.recorded = recording.get()
         self.graph = graph or self.graph_out
         args = list(args)
@@ -178,22 +181,22 @@ class _Run:
         self.output = self.outputs[0] if self.outputs else None
 
     def pull(self, cotangent, output=None):
-        """The cotangents of the inputs: Tensors where the caller differentiates further, else arrays."""
-        graph = self.graph or isinstance(cotangent, Node)
+        """The cotangents of the inputs: Tensors where the caller gave one, tracked where it differentiates further."""
+        graph = self.graph or isinstance(cotangent, Node) and cotangent.tracked
         with _inside(recorded=True) if graph else _inside():
             output = self.output if output is None else output
             grads = _gradients(output, cotangent, self.inputs, "none" if graph else "all")
-        if not graph:
+        if not (graph or self.tensors_out or isinstance(cotangent, Node)):
             return tuple(np.array(g._array) for g in grads)
-        return tuple(g if recording.get() or _nested.get() else g.detach() for g in grads)
+        return tuple(g if not g.tracked or recording.get() or _nested.get() else g.detach() for g in grads)
 
     def given_back(self, t):
-        """What the caller gets: a Tensor where the caller differentiates further, else an array."""
+        """What the caller gets: a Tensor where it gave one, tracked where it differentiates further; else an array."""
         if not isinstance(t, Node):
             return t
-        if not self.graph_out:
+        if not self.tensors_out:
             return np.array(t._array)
-        return t if self.recorded else t.detach()
+        return t if not t.tracked or self.graph_out and self.recorded else t.detach()
 
 
 @contextmanager
@@ -253,7 +256,9 @@ def _stacked(rows: list, output: Tensor, x: Tensor):
 def _positions(argnums, args) -> tuple[int, ...]:
     positions = argnums if isinstance(argnums, tuple) else (argnums,)
     for i in positions:
-        if not isinstance(i, (int, np.integer)) or not -len(args) <= i < len(args):
+        if not isinstance(i, (int, np.integer)):
+            raise TypeError(f"argnums={argnums!r}: expected an integer, or a tuple of integers")
+        if not -len(args) <= i < len(args):
             raise ValueError(f"argnums={argnums!r}, but the function was called with {len(args)} positional arguments")
     positions = tuple(i % len(args) for i in positions)
     if len(set(positions)) != len(positions):

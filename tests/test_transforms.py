@@ -70,6 +70,9 @@ def test_integer_arguments_are_refused(bad):
 def test_a_bad_argnums_is_refused():
     with pytest.raises(ValueError, match="argnums=2"):
         ad.grad(mlp, 2)(X, W)
+    for argnums in ([0, 1], "x", 1.0, (0, [1])):
+        with pytest.raises(TypeError, match=r"argnums=.*: expected an integer, or a tuple of integers"):
+            ad.grad(mlp, argnums)(X, W)
 
 
 def test_second_and_third_derivatives_by_nesting():
@@ -95,6 +98,30 @@ def test_tensors_in_tensors_out():
     x = ad.Var(3.0)
     g = ad.grad(lambda v: v**3)(x)
     assert isinstance(g, ad.Tensor) and g.item() == 27 and g.backward()[x].item() == 18
+
+
+def test_a_plain_tensor_gives_a_plain_tensor_and_no_graph_of_a_hidden_variable():
+    k, v = ad.Tensor([3.0, 1.0]), ad.Tensor([1.0, 2.0])
+    f = lambda x: (x**3).sum()  # noqa: E731
+    given = [ad.grad(f)(k), *ad.value_and_grad(f)(k), ad.jacobian(lambda x: x**3)(k), ad.hessian(f)(k), ad.hvp(f, k, v)]
+    y, pullback = ad.vjp(lambda x: x**3, k)
+    given += [y, *pullback(), *pullback(v), *pullback(v.data), *ad.jvp(f, (k,), (v,)), *ad.jvp(f, (k.data,), (v,))]
+    assert all(isinstance(t, ad.Tensor) and not t.tracked for t in given)
+    assert given[0].data.tolist() == [27, 3] and given[4].data.tolist() == [[18, 0], [0, 6]]
+    assert given[5].data.tolist() == [18, 12]
+    x = ad.Tensor(3.0)
+    for _ in range(3):
+        x = x - 0.1 * ad.grad(lambda x: x * x)(x)
+    assert float(x) == pytest.approx(3 * 0.8**3) and x.op is None
+
+
+def test_a_plain_tensor_inside_another_transform_stays_differentiable():
+    k = ad.Tensor(2.0)
+    assert ad.grad(lambda x: ad.grad(lambda y: x * y * y)(k))(3.0) == 4
+    w = ad.Var(3.0)
+    y, pullback = ad.vjp(lambda x: x * x, k)
+    assert pullback(w)[0].backward(wrt=[w])[w].item() == 4 and not y.tracked
+    assert ad.grad(lambda x, scale: x * x * scale)(k, scale=w).backward()[w].item() == 4
 
 
 def test_transforms_work_inside_no_grad():
@@ -165,6 +192,16 @@ def test_a_failing_function_leaves_recording_as_it_was():
 
 
 # custom_op
+
+
+def test_an_operand_without_a_partial_is_refused_and_the_message_says_what_is_missing():
+    times = ad.custom_op(vjps=[lambda g, y, a, b: g * b])(lambda a, b: a * b)
+    two, three = ad.Var(2.0), ad.Var(3.0)
+    with pytest.raises(TypeError, match="got 2: add the partial of each other operand to vjps, and pass other .* name"):
+        times(two, three)
+    with pytest.raises(TypeError, match="given to .* as b=, for which vjps has no partial"):
+        times(two, b=three)
+    assert times(two, b=ad.Tensor(3.0)).backward()[two].item() == 3
 
 
 @ad.custom_op(vjps=[lambda g, y, x, z: g * (np.cos(x * z) * z + 2 * x), lambda g, y, x, z: g * np.cos(x * z) * x])
