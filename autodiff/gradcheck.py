@@ -158,7 +158,9 @@ def _check(order: int, f, inputs, settings: _Settings, rng) -> GradcheckReport:
     seed = rng if isinstance(rng, (int, np.integer)) else "of the generator passed as rng="
     if not positions:
         kinds = some(f"{n} is {_kind(item)}" for n, item in zip(names, items))
-        return _nothing(order, seed, f"No input is a Var or a floating array ({kinds}): write 3.0 for 3.")
+        plain = any(isinstance(item, Node) and floating(item) for item in items)
+        advice = "plain Tensors are constants, so pass an array or a Var" if plain else "write 3.0 for 3"
+        return _nothing(order, seed, f"No input is a Var or a floating array ({kinds}): {advice}.")
     names = [names[p] for p in positions]
     notes += _shared_memory(names, values)
     rng = np.random.default_rng(rng)

@@ -185,7 +185,26 @@ fault(
 )
 
 product = faulty(np.matmul, lambda g, y, a, b: g @ b, lambda g, y, a, b: a.T @ g)
-fault("b for its transpose", lambda a, b: product(a, b), S, S[::-1], verdict="wrong value", op="faulty_matmul")
+fault(
+    "b for its transpose",
+    lambda a, b: product(a, b),
+    S,
+    S[::-1],
+    verdict="wrong value",
+    hint="transposed",
+    op="faulty_matmul",
+)
+
+product_b = faulty(np.matmul, lambda g, y, a, b: g @ b.T, lambda g, y, a, b: a @ g)
+fault(
+    "a for its transpose, in a loss",
+    lambda a, b: (product_b(a, b) ** 2).sum(),
+    S,
+    S[::-1],
+    verdict="wrong value",
+    hint="transposed",
+    op="faulty_matmul",
+)
 
 # Broadcasting
 

@@ -378,6 +378,28 @@ def test_inputs_are_called_by_their_names():
     assert "2 of theta, 2 of w" in str(ad.gradcheck(lambda x, w: x * w, (theta, np.ones(2))))
 
 
+def test_a_plain_tensor_is_not_checked_and_the_advice_is_to_pass_a_var():
+    report = ad.gradcheck(lambda x: x * x, ad.Tensor([1.0, 2.0]), raise_exception=False)
+    assert report.verdict == words.NOTHING
+    assert "pass an array or a Var" in str(report) and "3.0 for 3" not in str(report)
+    assert "3.0 for 3" in str(ad.gradcheck(lambda x: x * x, 3, raise_exception=False))
+
+
+def test_a_value_that_left_the_graph_is_the_cause_named_and_not_the_factor_it_leaves():
+    for f in (lambda x: (x * x * x.data).sum(), lambda x: x * float(x.data[0])):
+        report = ad.gradcheck(f, np.array([1.0, 2.0]), raise_exception=False)
+        assert report.op is None and report.hint.startswith("every rule agrees on its own inputs")
+
+
+def test_a_right_factorisation_is_not_blamed_for_the_op_after_it():
+    x = np.array([[2.0, 0.3, 0.1], [0.2, 1.5, 0.4], [0.5, -0.3, 1.0]])
+    wrong = faulty(np.sin, lambda g, y, x: -g * np.cos(x))
+    for f in (np.linalg.cholesky, np.linalg.eigvalsh, lambda a: np.linalg.eigh(a)[1] ** 2):
+        assert ad.gradcheck(lambda x: f(x @ x.T), x)
+        report = ad.gradcheck(lambda x: wrong(f(x @ x.T)), x, raise_exception=False)
+        assert report.op.startswith("faulty_sin")
+
+
 def test_what_can_not_be_checked_is_an_error():
     with pytest.raises(TypeError, match="complex"):
         ad.gradcheck(np.sin, np.array([1j]))

@@ -527,16 +527,15 @@ class Objection:
             )
         if verdict == DISCONNECTED:
             return "its partial for this operand is None, or returns None: that says there is no gradient, but there is"
-        usual = self.pattern(k, j)
-        if op_hint and (usual is None or op_verdict == WRONG_VALUE):
-            usual = op_hint
-        usual = usual or self.where_alone(k, j)
-        if usual is None and op is None and getattr(self, "tried", (0, 0))[0] == self.tried[1]:
-            usual = (
+        if op is None and self.tried[0] == self.tried[1]:
+            return (
                 "every rule agrees on its own inputs, so the ops that were recorded are not what f computes: a value "
                 "went through .data, .item() or a plain array on the way"
             )
-        return usual
+        usual = self.pattern(k, j)
+        if op_hint and (usual is None or op_verdict == WRONG_VALUE):
+            usual = op_hint
+        return usual or self.where_alone(k, j)
 
     def pattern(self, k, j) -> str | None:
         """The usual cause of the way in which the slopes by input k are off."""
@@ -545,7 +544,20 @@ class Objection:
         if rows is None:
             return None
         a, n = run.rows[k][rows], run.numeric[k].T[rows]
-        return _usual_cause(a, n, run.given[k], run.shapes[0], self.others(k, rows))
+        return _usual_cause(a, n, run.given[k], run.shapes[0], self.others(k, rows)) or self.turned(k)
+
+    def turned(self, k) -> str | None:
+        """Whether the slopes by input k are right once an axis of the output and one of the input change places."""
+        run = self.run
+        if not run.by_entry or len(run.shapes) != 1:
+            return None
+        outer, shape = len(run.shapes[0]), run.shapes[0] + run.given[k].shape
+        a, n = run.rows[k].reshape(shape), run.numeric[k].T.reshape(shape)
+        for i in range(outer):
+            for j in range(outer, len(shape)):
+                if shape[i] == shape[j] > 1 and np.allclose(a, np.swapaxes(n, i, j), rtol=1e-4, atol=1e-8):
+                    return "a matrix in the rule is transposed where it should not be, or is not where it should"
+        return None
 
     def wrong_rows(self, k) -> list | None:
         run = self.run
