@@ -138,6 +138,9 @@ def test_what_gets_no_gradient_differs_in_line_and_in_label():
     assert (floor.kind, floor.notes) == ("pruned", ["pruned: slope 0"])
     zero = next(n for n in d.graph.nodes if n.operands[1:] == [0])
     assert zero.notes == ["pruned: times 0"]
+    counts = x.astype(int)
+    notes = [n.notes for n in ad.draw((x * counts * 2 + counts * 2).sum()).graph.nodes if n.value.dtype.kind == "i"]
+    assert len(notes) == 2 and all(note[0] == "pruned: not floating" for note in notes)
     styles = {kind: re.sub(r'(fill|font)color="[^"]*"', "", style) for kind, style in drawing.STYLES.items()}
     assert len(set(styles.values())) == len(styles), "two kinds differ by colour alone"
     origin = next(e for e in d.graph.edges if e.origin)

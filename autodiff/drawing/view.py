@@ -171,8 +171,8 @@ def _view(t: Node, key: str, visited: set, names: dict) -> NodeView:
         notes.append(note)
     elif not rule.differentiable:
         kind = "pruned"
-        why = ("times 0" if rule.forward is np.multiply else
-               "not floating" if not is_floating(t._array.dtype) else "slope 0")  # fmt: skip
+        why = ("not floating" if not is_floating(t._array.dtype) else
+               "times 0" if rule.forward is np.multiply else "slope 0")  # fmt: skip
         notes.append(f"pruned: {why}")
     elif t._role == CUT:
         kind = "pruned"
