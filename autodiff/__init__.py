@@ -28,7 +28,9 @@ __all__ = [
     "value_and_grad", "vjp",
 ]  # fmt: skip
 
-_LATER = {"draw": "drawing", "trace": "tracing", "step": "widgets", "labs": "labs"}  # name -> where it comes from
+_LATER = {  # name -> where it comes from
+    "draw": "drawing", "trace": "tracing", "step": "widgets", "labs": "labs", "scalar": "scalar",
+}  # fmt: skip
 
 
 def __dir__():
@@ -42,4 +44,4 @@ def __getattr__(name):
     from importlib import import_module
 
     module = import_module(f".{_LATER[name]}", __name__)
-    return module if name == "labs" else getattr(module, name)
+    return module if name in ("labs", "scalar") else getattr(module, name)

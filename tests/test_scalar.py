@@ -18,6 +18,14 @@ from hypothesis import strategies as st
 from autodiff import scalar
 from autodiff.scalar import RULES, NonFiniteError, Value, sorted_nodes
 
+
+
+def test_the_scalar_engine_is_there_without_an_import_of_its_own():
+    code = "import sys, autodiff as ad; early = 'autodiff.scalar' in sys.modules; print(early, ad.scalar.Value(2.0))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("False Value(") and "scalar" in dir(sys.modules["autodiff"])
+
+
 # Every operation with the closed form of each partial derivative, written without the engine's rules.
 UNARY = {
     "neg": (operator.neg, lambda a: -1.0),

@@ -41,10 +41,11 @@ class Rule:
     `params`: the names of the other arguments. `every`: all operands are differentiable. `plain`: so it is, and nothing
     is saved or done in place: such a rule may take the short ways.
     `into`: adds a contribution to an existing array in place, for partials that are zero nearly everywhere.
+    `written`: the partials as they are written, also those that `identity` stands for.
     """
 
     __slots__ = ("name", "forward", "partials", "each", "joint", "elementwise", "save", "into", "differentiable",
-                 "params", "every", "plain", "_signature", "_names", "_without")  # fmt: skip
+                 "params", "every", "plain", "written", "_signature", "_names", "_without")  # fmt: skip
 
     def __init__(self, forward, partials=(), *, each=None, joint=None, elementwise=None, save=None, into=None,
                  name=None, signature=None, differentiable=True):  # fmt: skip
@@ -52,6 +53,7 @@ class Rule:
         self.name = name or forward.__name__
         self.elementwise = _is_elementwise(forward) if elementwise is None else elementwise
         self.differentiable = differentiable
+        self.written = tuple(partials)
         self.partials = tuple(identity if _is_identity(p) else p for p in partials)
         self.every = differentiable and (each is not None or joint is not None or None not in self.partials)
         self.plain = self.every and each is None and joint is None and save is None and into is None

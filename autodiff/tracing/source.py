@@ -6,10 +6,8 @@ import ast
 import functools
 import inspect
 import linecache
-import sys
 import textwrap
 
-from .. import rules
 from ..drawing.text import number
 
 LINES = 12  # of a partial written as a function with def
@@ -20,13 +18,13 @@ def partial_source(rule, slot: int) -> str | None:
     """The text of the partial for operand `slot`, or None where the source is not at hand.
 
     >>> import numpy as np
+    >>> from autodiff import rules
     >>> partial_source(rules.RULES[np.multiply], 1), partial_source(rules.RULES[np.add], 0)
     ('lambda g, y, a, b: g * a', 'lambda g, y, a, b: g')
     """
     if rule.joint is not None:
         return None
-    partial = rule.each or rule.partials[slot]
-    return _from_table(rule, slot) if partial is rules.identity else function_source(partial)
+    return function_source(rule.each or rule.written[slot])
 
 
 def function_source(function) -> str | None:
@@ -66,34 +64,6 @@ def _parsed(text: str) -> tuple[ast.Module, list[ast.Lambda]]:
 
 def _segment(text: str, node: ast.AST) -> str:
     return " ".join(ast.get_source_segment(text, node).split())
-
-
-def _from_table(rule, slot: int) -> str | None:
-    """What the table says for a partial that the engine has replaced by its own `identity`."""
-    for module in [m for n, m in list(sys.modules.items()) if n.startswith("autodiff.") and m is not None]:
-        if getattr(module, "rule", None) is not rules.rule:
-            continue
-        try:
-            text = inspect.getsource(module)
-        except (OSError, TypeError):
-            continue
-        for call in _rule_calls(text):
-            if len(call.args) > slot + 1 and _value(call.args[0], module) is rule.forward:
-                return _segment(text, call.args[slot + 1])
-    return None
-
-
-@functools.lru_cache(maxsize=64)
-def _rule_calls(text: str) -> list[ast.Call]:
-    calls = [n.value for n in _parsed(text)[0].body if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
-    return [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "rule"]
-
-
-def _value(name: ast.AST, module):
-    """What a dotted name means in `module`."""
-    if isinstance(name, ast.Name):
-        return getattr(module, name.id, None)
-    return getattr(_value(name.value, module), name.attr, None) if isinstance(name, ast.Attribute) else None
 
 
 def body(source: str | None) -> ast.expr | None:
