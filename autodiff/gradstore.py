@@ -86,9 +86,9 @@ class GradStore:
 
     def remove(self, tensor: Node) -> Node | None:
         """Take the gradient of `tensor` out and return it, or None."""
-        grad = self._grads.pop(_check(tensor)._id, None)
-        self._removed |= set() if grad is None else {tensor._id}
-        return grad
+        if tensor in self:
+            self._removed.add(tensor._id)
+        return self._grads.pop(tensor._id, None)
 
     def or_insert(self, tensor: Node) -> Node:
         """The gradient of `tensor`; zeros are stored first where there was none."""

@@ -445,8 +445,8 @@ def test_a_matrix_that_is_symmetric_but_for_rounding_is_taken(f):
         np.testing.assert_allclose(y.data, f(a), rtol=1e-5)
 
 
-def test_an_eigh_with_an_unknown_triangle_is_refused():
-    with pytest.raises(ValueError, match="UPLO='lower': expected 'L' or 'U'"):
+def test_an_eigh_with_an_unknown_triangle_is_refused_as_numpy_refuses_it():
+    with pytest.raises(ValueError, match="UPLO"):
         np.linalg.eigh(ad.Var(np.eye(2)), "lower")
 
 

@@ -393,16 +393,16 @@ def minors(a):
 class Factors:
     """The factors of one array, computed once; those of any other are computed when asked for."""
 
-    __slots__ = ("array", "compute", "found")
+    __slots__ = ("array", "compute", "options", "found")
 
-    def __init__(self, array, compute):
-        self.array, self.compute, self.found = array, compute, compute(array)
+    def __init__(self, array, compute, **options):
+        self.array, self.compute, self.options, self.found = array, compute, options, compute(array, **options)
 
     def __repr__(self):
         return f"<{len(self.found)} factors>"
 
     def of(self, array):
-        return self.found if array is self.array else self.compute(array)
+        return self.found if array is self.array else self.compute(array, **self.options)
 
 
 def parts(part, a, factors):
@@ -455,7 +455,7 @@ def is_skewed(a):
 
 
 def lower_share(slope):
-    """The slope of a function that reads the lower triangle, and takes its entries for those of the upper one too."""
+    """The slope of a function that reads the lower triangle alone, and takes its entries for the upper one's too."""
     return np.tril(slope) + np.tril(slope.mT, -1)
 
 
@@ -480,10 +480,8 @@ def cholesky_slope(g, y):
 @composed(np.linalg.eigh)
 def eigh(a, UPLO="L"):
     """Eigenvectors of equal eigenvalues have no derivative: infinite or NaN."""
-    if UPLO not in ("L", "U", "l", "u"):
-        raise ValueError(f"eigh: UPLO={UPLO!r}: expected 'L' or 'U'")
     a = symmetric(a, "eigh")
-    factors = eigh_factors(a)
+    factors = eigh_factors(a, UPLO)
     return EighResult(*parts(eigh_part, a, factors))
 
 
@@ -496,8 +494,8 @@ EighResult = type(np.linalg.eigh(np.eye(1)))
 
 
 @dispatched
-def eigh_factors(a):
-    return Factors(a, np.linalg.eigh)
+def eigh_factors(a, UPLO):
+    return Factors(a, np.linalg.eigh, UPLO=UPLO)
 
 
 @dispatched
@@ -505,10 +503,10 @@ def eigh_part(a, factors, i):
     return factors.of(a)[i]
 
 
-def eigh_slope(g, i, w, v):
-    if i == 0:
-        return lower_share((v * np.expand_dims(g, -2)) @ v.mT)
-    return lower_share(v @ (gaps(w) * (v.mT @ g)) @ v.mT)
+def eigh_slope(g, i, factors, w, v):
+    inner = v * np.expand_dims(g, -2) if i == 0 else v @ (gaps(w) * (v.mT @ g))
+    share = lower_share(inner @ v.mT)
+    return share if factors.options["UPLO"].upper() == "L" else share.mT
 
 
 def gaps(w):
@@ -544,7 +542,7 @@ SVDResult = type(np.linalg.svd(np.eye(1)))
 
 @dispatched
 def svd_factors(a, full_matrices):
-    return Factors(a, lambda a: np.linalg.svd(a, full_matrices))
+    return Factors(a, np.linalg.svd, full_matrices=full_matrices)
 
 
 @dispatched

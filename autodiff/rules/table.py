@@ -149,7 +149,7 @@ rule(np.linalg.pinv,     lambda g, y, a, rcond=None, rtol=None: pinv_slope(g, y,
 rule(np.linalg.det,      lambda g, y, a: np.expand_dims(g, (-2, -1)) * cofactors(y, a))
 rule(log_det,            lambda g, y, a, factors: np.expand_dims(g, (-2, -1)) * np.linalg.inv(a).mT, name="slogdet")
 rule(cholesky_of_symmetric, lambda g, y, a: cholesky_slope(g, y), name="cholesky")
-rule(eigh_part,          lambda g, y, a, factors, i: eigh_slope(g, i, *parts(eigh_part, a, factors)), name="eigh")
+rule(eigh_part,      lambda g, y, a, factors, i: eigh_slope(g, i, factors, *parts(eigh_part, a, factors)), name="eigh")
 rule(svd_part,           lambda g, y, a, factors, i: svd_slope(g, i, *parts(svd_part, a, factors)), name="svd")
 rule(beyond_thin,        lambda g, y, a, factors, i: beyond_thin_slope(g, a), name="svd")
 rule(qr_part,            lambda g, y, a, factors, i: qr_slope(g, i, *parts(qr_part, a, factors)), name="qr")
