@@ -149,8 +149,9 @@ def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None):
     above, below = (bound is not None and bound is not NOT_GIVEN for bound in (low, high))
     result = np.maximum(a, low) if above else a
     result = np.minimum(result, high) if below else result
-    fixed = above and below and np.greater_equal(low, high) & ~np.isnan(a)
-    return np.where(fixed, high, result) if np.any(fixed) else result
+    if above and below and np.any(np.greater_equal(low, high)):
+        result = np.where(np.greater_equal(low, high) & ~np.isnan(result), high, result)
+    return result
 
 
 @composed(np.compress)
