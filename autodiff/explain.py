@@ -51,7 +51,6 @@ def _why_unreached(root: Node, tensor: Node) -> str:
         return (f"it is not reached. The graph contains a detach, {detached.label}; if it was computed from this "
                 "tensor, that is where the gradient stops.")  # fmt: skip
     if not root.tracked:
-        return (f"it is not part of the graph of {root.label}, which is untracked and has none: it was computed within "
-                "no_grad, or from constants only, such as detached tensors, .data and gradients (those of a backward "
-                'with detach="none" are no constants).')  # fmt: skip
+        return (f"it is not part of the graph of {root.label}, which is untracked: computed within no_grad, or from "
+                'constants only (detached tensors, .data, gradients without detach="none").')  # fmt: skip
     return f"it is not part of the graph of {root.label}."
