@@ -27,6 +27,24 @@ def test_picture_has_axes_and_lines_with_names_and_a_description():
     assert root[0].tag.endswith("title") and root[1].tag.endswith("desc") and "forward" in root[1].text
 
 
+def test_what_the_chart_says_stands_under_the_axes_and_inside_the_picture():
+    pytest.importorskip("matplotlib")
+    says = "A loss above 3 is drawn at 3, and a < b, " + "word " * 40
+    bare, captioned = chart(LINES, "n", "s").figure(), chart(LINES, "n", "s", says=says).figure()
+    for figure in (bare, captioned):
+        figure.canvas.draw()
+    caption = captioned.get_supxlabel()
+    assert " ".join(caption.split()) == says.strip() and caption.count("\n") >= 2 and bare.get_supxlabel() == ""
+    box, paper = captioned.texts[-1].get_window_extent(), captioned.bbox
+    assert paper.x0 < box.x0 and box.x1 < 0.97 * paper.x1 and paper.y0 < box.y0
+    assert box.y1 < captioned.axes[0].xaxis.label.get_window_extent().y0
+    heights = [figure.axes[0].get_window_extent().height for figure in (bare, captioned)]
+    assert heights[1] > 0.95 * heights[0]
+    drawn = ElementTree.fromstring(chart(LINES, "n", "s", says=says).svg())
+    texts = [t for e in drawn.iter("{http://www.w3.org/2000/svg}text") if (t := "".join(e.itertext()).strip())]
+    assert says.strip() in " ".join(texts)
+
+
 def test_measured_numbers_stay_out_of_the_words():
     words = repr(chart(LINES, "n", "seconds", measured=True, says="forward grows."))
     assert not re.search(r"\d", words) and "forward grows." in words and "measured" in words

@@ -9,12 +9,14 @@ n  squares
 """
 
 import io
+import textwrap
 
 from autodiff.drawing.text import number
 
 STYLES = [("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."), ("v", (0, (5, 1))), ("x", (0, (1, 1)))]
 COLOURS = ["#0b5cad", "#b3540a", "#1a1a1a", "#6a3d9a", "#2a7a2a", "#8c1d40"]
 MOST_ROWS = 12
+CAPTION = 72  # characters in a line under the axes: it stays in the picture in a wider font than ours too
 
 
 class Chart:
@@ -28,7 +30,8 @@ class Chart:
         """The chart as a matplotlib figure."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(6.2, 3.8), layout="constrained")
+        caption = textwrap.wrap(self.says, CAPTION)
+        figure = Figure(figsize=(6.2, 3.8 + 0.2 * len(caption)), layout="constrained")
         axes = figure.add_subplot()
         for (label, (xs, ys)), (marker, dash), colour in zip(self.lines.items(), STYLES, COLOURS):
             few = marker if len(xs) <= 40 else None
@@ -38,6 +41,8 @@ class Chart:
         axes.grid(alpha=0.3)
         if len(self.lines) > 1:
             axes.legend()
+        if caption:
+            figure.supxlabel("\n".join(caption), x=0.02, ha="left", fontsize=10)
         return figure
 
     def svg(self) -> str:
