@@ -371,6 +371,17 @@ def test_what_a_notebook_shows_is_kept_apart_from_its_marks(assignment, release)
 
 
 @pytest.mark.sandbox
+def test_right_answers_with_commands_of_ipython_and_jupyterlab_in_them_keep_their_marks(assignment, release, master):
+    sample = samples.commands(release, master)
+    result = sandbox.work(job_of(sample, assignment, release))
+    assert {task: v["status"] for task, v in result["verdicts"].items()} == dict.fromkeys(sample.expected, "passed")
+    assert result["denied"] == [] and result["ended"] is None
+    shown = gradebook.clean(result["outputs"]["b-answer"])
+    assert not [o for o in shown if o.output_type == "error" or "UsageError" in o.get("text", "")], shown
+    assert any("image/png" in o.get("data", {}) for o in shown), "a plot is not on the page"
+
+
+@pytest.mark.sandbox
 @pytest.mark.thorough
 def test_the_other_kind_of_sandbox_and_none_give_the_same_marks(assignment, release, master, monkeypatch):
     """Root uses one kind of bubblewrap and everybody else the other; with --unsafe there is none."""
@@ -400,7 +411,7 @@ def some(release, master, outside, port):
     wanted = [next(w for w in mistakes if w.task == task) for task in ("02.a", "02.b", "02.c")]
     return [samples.right(release, master, NAME, "ada"), samples.stub(release, NAME, "bob"),
             *[samples.wrong(release, master, NAME, f"wrong {w.task}", w) for w in wanted],
-            samples.wrong(release, master, NAME, "wrong again", wanted[0]),
+            samples.wrong(release, master, NAME, "wrong again", wanted[0]), samples.commands(release, master),
             *[sample for kind, sample in hostile.items() if kind not in STOPPED]]  # fmt: skip
 
 

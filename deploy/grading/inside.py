@@ -91,7 +91,7 @@ def main():
     os.makedirs("work", exist_ok=True)
     os.chdir("work")
     os.chmod(".", 0o777)
-    shell = prepare()
+    shell = prepare(cells)
     say("ready", digest=digest())
 
     ended = apart(lambda tell: show(shell, cells, limits, tell), limits,
@@ -125,12 +125,16 @@ def main():
     say("done", cpu=round(sum(u.ru_utime + u.ru_stime for u in used), 2))
 
 
-def prepare():
+def prepare(cells=()):
     """Import all that a check needs, so that the children begin with it, and make the shell for the cells."""
     import autodiff.course.api as api
 
     api.tasks()
-    for name in ("numpy", "numpy.testing", "inspect", "random", "dis", "ast", "tracemalloc", "linecache"):
+    names = ["numpy", "numpy.testing", "inspect", "random", "dis", "ast", "tracemalloc", "linecache"]
+    if any("matplotlib" in cell.get("source", "") or "pylab" in cell.get("source", "") for cell in cells):
+        # While it is imported it does what `watch` refuses.
+        names += ["matplotlib.pyplot", "matplotlib_inline.backend_inline"]
+    for name in names:
         __import__(name)
     return make_shell()
 
@@ -284,6 +288,7 @@ def make_shell():
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.text import DollarFormatter
     from traitlets import Type
     from traitlets.config import Config
 
@@ -311,6 +316,19 @@ def make_shell():
         displayhook_class, display_pub_class = Type(Hook), Type(Publisher)
         keep = None
 
+        def enable_gui(self, gui=None):
+            """Nothing: no window is opened here. `%matplotlib inline` asks for it."""
+
+        # IPython looks for the names of a command in the frames above it, which `watch` refuses.
+        def get_local_scope(self, stack_depth):
+            return self.user_ns
+
+        def var_expand(self, cmd, depth=0, formatter=DollarFormatter()):
+            try:
+                return formatter.vformat(cmd, (), self.user_ns)
+            except Exception:
+                return cmd
+
         def _tee(self, channel):
             # IPython 9 keeps all that is printed, however much.
             return contextlib.nullcontext()
@@ -324,6 +342,9 @@ def make_shell():
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "NoColor"
     shell = Shell.instance(config=config, user_module=types.ModuleType("__main__"))
+    # What ipykernel has and IPython has not. Nobody is there to look, so they do nothing.
+    for name in ("autosave", "clear", "cls", "connect_info", "edit", "less", "man", "more", "qtconsole", "subshell"):
+        shell.register_magic_function(lambda line: None, "line", name)
     # The folder in which a notebook can write is no place to import from, least of all for the data child.
     sys.path[:] = [path for path in sys.path if path]
     return shell
@@ -540,7 +561,8 @@ def watch(denied):
     # These look at frames themselves in the course of their work, and hand none out.
     harmless = tuple(library + name for name in (
         "collections", "typing.py", "enum.py", "dataclasses.py", "warnings.py", "abc.py")) + tuple(
-        os.path.join(os.path.dirname(path), name) for name in ("numpy", "matplotlib", "traitlets", "ipywidgets", "comm")
+        os.path.join(os.path.dirname(path), *name.split("/")) for name in (
+            "numpy", "matplotlib", "traitlets", "ipywidgets", "comm", "IPython/core/magic.py")
         for path in [os.path.dirname(sys.modules["numpy"].__file__)])  # fmt: skip
     everything = (library, packages, os.path.dirname(os.path.dirname(sys.modules["numpy"].__file__)) + os.sep)
     getframe, ident, busy, get, text = sys._getframe, threading.get_ident, set(), attributes.get, str

@@ -76,6 +76,34 @@ def right(release, master, name, student):
                   dict.fromkeys(tasks_of(release), (PASSED, None)))  # fmt: skip
 
 
+# What notebooks begin with, for JupyterLab. The first line is the one that is seen most.
+COMMANDS = """\
+%matplotlib inline
+%config InlineBackend.figure_format = 'retina'
+%load_ext autoreload
+%autoreload 2
+%autosave 0
+%clear
+import matplotlib.pyplot as plt
+"""
+USES = """
+get_ipython().run_line_magic("matplotlib", "inline")
+plt.plot([1, 2])
+plt.show()
+where = !echo {slot_1} $total
+%time where
+"""
+
+
+def commands(release, master):
+    """Right answers of exercise 02 with commands of IPython's and JupyterLab's own in them."""
+    good = answers(master)
+    content = filled(release, {**good, "b-answer": COMMANDS + good["b-answer"] + USES,
+                               "c-answer": f"%pylab inline\n{good['c-answer']}"})  # fmt: skip
+    return Sample("commands", HOSTILE, {f"{HOSTILE}.ipynb": content}, dict.fromkeys(tasks_of(release), (PASSED, None)),
+                  "commands", looks="%matplotlib")  # fmt: skip
+
+
 def stub(release, name, student):
     return Sample(student, name, {f"{name}.ipynb": filled(release, {})},
                   dict.fromkeys(tasks_of(release), (OPEN, None)), "stub")  # fmt: skip

@@ -83,6 +83,7 @@ def class_of(count, course, port):
         masters[name] = nbformat.read(ROOT / "solutions" / f"{name}.ipynb", as_version=4)
     hostile = samples.HOSTILE
     made = list(samples.hostile(releases[hostile], masters[hostile], outside(course), port).values())
+    made.append(samples.commands(releases[hostile], masters[hostile]))
     for name in names:
         made.append(samples.right(releases[name], masters[name], name, f"right {name}"))
         made.append(samples.stub(releases[name], name, f"stub {name}"))
