@@ -32,7 +32,7 @@ def test_what_the_chart_says_stands_under_the_axes_and_inside_the_picture():
     says = "A loss above 3 is drawn at 3, and a < b, " + "word " * 40
     bare, captioned = chart(LINES, "n", "s").figure(), chart(LINES, "n", "s", says=says).figure()
     for figure in (bare, captioned):
-        figure.canvas.draw()
+        figure.draw_without_rendering()
     caption = captioned.get_supxlabel()
     assert " ".join(caption.split()) == says.strip() and caption.count("\n") >= 2 and bare.get_supxlabel() == ""
     box, paper = captioned.texts[-1].get_window_extent(), captioned.bbox
