@@ -208,7 +208,8 @@ def beside(pictures: list[Picture], title: str, description: str, lines: list[st
     size, step, gap = 12, 16, 12
     width = sum(p.width + gap for p in pictures) - gap if pictures else 0
     high = max((p.height for p in pictures), default=0)
-    width = max(width, 16 + 0.61 * size * max(map(len, lines), default=0))
+    # 0.602 em is the widest of the usual monospace fonts; 8 in front of the text, 4 after it.
+    width = max(width, 12 + 0.603 * size * max(map(len, lines), default=0))
     total = high + step * len(lines) + 14
     root = ElementTree.Element("svg", {"xmlns": SVG, "role": "img", "aria-label": title, "width": f"{width:g}",
                                        "height": f"{total:g}", "viewBox": f"0 0 {width:g} {total:g}"})  # fmt: skip
