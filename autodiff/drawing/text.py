@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+import numpy as np
+
 ENTRIES = 6  # arrays up to this size are written out
 ROOM = 36  # characters of a line in a drawing
 
@@ -35,7 +37,9 @@ def summary(value) -> str:
         return _nested(value.tolist())
     if told := _without_extremes(value):
         return told
-    return f"min {number(value.min())}, mean {number(value.mean(dtype=float))}, max {number(value.max())}"
+    with np.errstate(invalid="ignore"):  # the mean of inf and -inf is NaN
+        mean = number(value.mean(dtype=float))
+    return f"min {number(value.min())}, mean {mean}, max {number(value.max())}"
 
 
 def brief(value, room: int = ROOM) -> str:

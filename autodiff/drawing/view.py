@@ -32,6 +32,7 @@ class Edge:
     flows: bool  # whether a gradient goes back along it
     note: str = ""
     origin: bool = False  # no operand: leads from a tensor to its detached copy
+    joins: bool = False  # stands for all edges that lead into or out of a folded node
 
     def __repr__(self) -> str:
         return f"<{self.key}: {self.source.key} -> {self.target.key}>"
@@ -69,11 +70,12 @@ class NodeView:
 
 @dataclass(eq=False, repr=False)
 class Graph:
-    """The nodes, oldest first, and the roots."""
+    """The nodes, oldest first, and the roots. `places`: the key of what is left out -> of what stands there instead."""
 
     nodes: list[NodeView]
     roots: list[NodeView]
     by_node: dict
+    places: dict = field(default_factory=dict)
 
     @property
     def edges(self) -> list[Edge]:

@@ -119,8 +119,10 @@ class Trace:
 
     def drawing(self) -> Drawing:
         """The graph with all gradients of this pass in its nodes, and each contribution on its edge."""
-        shares = {s.edge: s.value for s in self.steps if s.kind == "contribution"}
-        return Drawing(self.graph, self.gradients().get, shares.get)
+        shares = {s.edge.key: s.value for s in self.steps if s.kind == "contribution"}
+        gradients = {node.key: value for node, value in self.gradients().items()}
+        # By their keys: a folded graph has views of its own.
+        return Drawing(self.graph, lambda node: gradients.get(node.key), lambda edge: shares.get(edge.key))
 
     @property
     def place(self) -> str:
