@@ -81,17 +81,25 @@ def test_no_two_names_become_one_and_none_leads_elsewhere():
 def test_submissions_are_found_in_both_layouts_and_the_rest_is_named(tmp_path):
     for path in (f"ada/{NAME}/{NAME}.ipynb", f"bob/{NAME} (1).ipynb", f"cy/{NAME}/other.ipynb", f"di/{NAME}/a.ipynb",
                  f"di/{NAME}/b.ipynb", f"eve/{NAME}/.hidden.txt", "flo/99_new/99_new.ipynb", f"gil/{NAME}.ipynb",
-                 f"gil/{NAME}/{NAME}.ipynb", f".git/{NAME}.ipynb"):  # fmt: skip
+                 f"gil/{NAME}/{NAME}.ipynb", f".git/{NAME}.ipynb", f"bob_{NAME}.ipynb", "ada/data.csv",
+                 f"ada/{NAME}/{NAME} (1).ipynb", f"ada/{NAME}/data.csv", f".gitta/{NAME}.ipynb",
+                 f"{NAME}.ipynb/{NAME}.ipynb"):  # fmt: skip
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("{}")
     (tmp_path / "hal").symlink_to(tmp_path / "ada")
+    (tmp_path / "ida").mkdir()
+    (tmp_path / "ida" / NAME).symlink_to(tmp_path / "ada" / NAME)
     found, left = submissions.find(tmp_path, [NAME])
     assert [(s.student, s.path and s.path.name, s.problem) for s in found] == [
-        ("ada", f"{NAME}.ipynb", ""), ("bob", f"{NAME} (1).ipynb", ""), ("cy", "other.ipynb", ""),
+        (".gitta", f"{NAME}.ipynb", ""), (f"{NAME}.ipynb", f"{NAME}.ipynb", ""), ("ada", f"{NAME}.ipynb", ""),
+        ("bob", f"{NAME} (1).ipynb", ""), ("cy", "other.ipynb", ""),
         ("di", None, f"there is 2 notebooks, none of them {NAME}.ipynb in the folder that was handed in"),
         ("eve", None, "there is no notebook in the folder that was handed in"), ("gil", f"{NAME}.ipynb", "")]
-    assert left == ["flo/99_new: no assignment of this course has this name",
-                    f"gil/{NAME}.ipynb: {NAME} of gil is there twice", "hal: it is a link, which may lead to anything"]
+    assert left == [f"ada/{NAME}/{NAME} (1).ipynb: {NAME}.ipynb beside it was taken", "ada/data.csv: it is no notebook",
+                    f"bob_{NAME}.ipynb: it is in no student's folder",
+                    "flo/99_new: no assignment of this course has this name",
+                    f"gil/{NAME}.ipynb: {NAME} of gil is there twice", "hal: it is a link, which may lead to anything",
+                    f"ida/{NAME}: it is a link, which may lead to anything"]
 
 
 def test_a_pipe_or_a_folder_in_place_of_a_notebook_is_a_reason_and_does_not_hang(tmp_path):
@@ -716,6 +724,43 @@ def test_a_job_that_no_worker_can_do_is_left_alone(tmp_path, own_course, release
     assert grade.main(arguments) == 0 and "5 were graded before, 1 now" in capsys.readouterr().out
     marks = gradebook.Course(own_course).marks()
     assert {who: mark["score"] for (who, _), mark in marks.items()} == {f"s{n}": 15 for n in range(6)}
+
+
+def test_points_and_comments_by_hand_come_onto_the_page_with_the_next_run(tmp_path, own_course, release, master,
+                                                                          monkeypatch, capsys):
+    monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
+    monkeypatch.setattr(pools, "on_processes", all_right_but([]))
+    for name in ("ada", "bob"):
+        samples.right(release, master, NAME, name).write(tmp_path / "handed-in")
+    pages = {name: own_course / "feedback" / name / NAME / f"{NAME}.html" for name in ("ada", "bob")}
+    arguments = [str(tmp_path / "handed-in"), "--course", str(own_course)]
+    assert grade.main(arguments) == 0 and "written anew" not in capsys.readouterr().out
+    untouched = pages["bob"].stat().st_mtime_ns
+    with gradebook.Course(own_course).gradebook() as book:
+        book.find_grade("reflect", NAME, NAME, "ada").manual_score = 5
+        book.db.commit()
+    assert grade.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "2 were graded before, 0 now" in out and "given by hand: 1." in out
+    assert "20.0 / 20.0" in pages["ada"].read_text("utf-8") and "15.0 / 20.0" in pages["bob"].read_text("utf-8")
+    with gradebook.Course(own_course).gradebook() as book:
+        book.find_comment("reflect", NAME, NAME, "ada").manual_comment = "Well thought"
+        book.db.commit()
+    assert grade.main(arguments) == 0 and "given by hand: 1." in capsys.readouterr().out
+    assert "Well thought" in pages["ada"].read_text("utf-8")
+    assert grade.main(arguments) == 0 and "written anew" not in capsys.readouterr().out
+    assert pages["bob"].stat().st_mtime_ns == untouched
+
+
+def test_what_was_left_alone_is_in_the_report_whatever_it_is_called(tmp_path, own_course, release, master, monkeypatch):
+    monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
+    monkeypatch.setattr(pools, "on_processes", all_right_but([]))
+    samples.right(release, master, NAME, "ada").write(tmp_path / "handed-in")
+    (tmp_path / "handed-in" / "<img src=x onerror=f>\udcff.ipynb").touch()
+    assert grade.main([str(tmp_path / "handed-in"), "--course", str(own_course)]) == 0
+    page = (own_course / "report" / "index.html").read_text("utf-8")
+    assert "<h2>Left alone</h2>" in page and "<img" not in page
+    assert "&lt;img src=x onerror=f&gt;?.ipynb: it is in no student&#x27;s folder" in page
 
 
 def test_a_name_that_no_terminal_can_show_is_said_and_stops_nothing(tmp_path, course, capfdbinary, monkeypatch):

@@ -8,7 +8,7 @@ for students (feedback/) and a report for the teacher (report/) are written ther
 
 Workers run the notebooks (`sandbox.py`, `inside.py`) and know no gradebook. This process alone marks (`gradebook.py`),
 in the order in which results arrive. What is done is kept, so a second run does only what is left: new and changed
-submissions, and those that a fault of this machine has left over.
+submissions, those that a fault of this machine has left over, and the pages of those that were marked by hand since.
 """
 
 import argparse
@@ -84,7 +84,7 @@ class Run:
         self.digest = course_digest()
         self.gradebook = hashlib.sha256(self.course.db_url.encode()).hexdigest()[:16]
         self.assignments, self.releases = {}, {}
-        self.waiting, self.left = {}, []
+        self.waiting, self.left, self.written_anew = {}, [], 0
         self.failures_in_a_row = 0
 
     def grade(self):
@@ -112,9 +112,11 @@ class Run:
             self.take(job, result, bar)
         bar.end()
         took = time.monotonic() - started
-        page = report.write(self.folder, self.entries(found), self.course.marks(), self.left)
+        page = report.write(self.folder, self.entries(found), self.course.marks(), self.left, alone)
         say(f"{bar.skipped} were graded before, {bar.done - bar.skipped - len(self.left)} now, in {took:.0f} s; "
             f"gradebook: {without_password(self.course.db_url)}")
+        if self.written_anew:
+            say(f"Pages for students written anew, since points or comments were given by hand: {self.written_anew}.")
         for line in self.left:
             say("not graded  " + line, sys.stderr)
         say(f"For students: {self.folder / 'feedback'}\nFor the teacher: {page}")
@@ -144,6 +146,7 @@ class Run:
 
     def jobs(self, found, bar):
         """The jobs that are left, made one by one; what needs no worker is done on the way."""
+        shown = self.course.shown()
         for one in found:
             name = one.assignment
             assignment, release = self.assignments[name], self.releases[name]
@@ -159,7 +162,10 @@ class Run:
             ]).encode()).hexdigest()  # fmt: skip
             before = {} if self.options.again else self.kept(one)
             if before.get("key") == key and before.get("marked") == self.gradebook:
-                bar.skip()
+                if before.get("page") == shown.get((one.id, name)):
+                    bar.skip()
+                else:
+                    self.write_anew(one, before, bar)
                 continue
             notebook, notes = restored(release, cells)
             entry = {"key": key, "student": one.student, "assignment": name, "notes": notes if not problem else [],
@@ -195,13 +201,25 @@ class Run:
         try:
             dump(self.file(one), entry)
             outputs = {name: clean(outputs) for name, outputs in shown.items()}
-            self.course.mark(one.id, one.assignment, notebook, {"outputs": outputs, "graded": graded}, one.timestamp)
-            dump(self.file(one), {**entry, "marked": self.gradebook})
+            page = self.course.mark(one.id, one.assignment, notebook, {"outputs": outputs, "graded": graded},
+                                    one.timestamp)  # fmt: skip
+            dump(self.file(one), {**entry, "marked": self.gradebook, "page": page})
         except (MarkingError, OSError) as problem:
             self.leave(one, problem, bar)
             return
         self.failures_in_a_row = 0
         bar.step(f"{one.student}/{one.assignment}")
+
+    def write_anew(self, one, entry, bar):
+        """The page for the student, after somebody gave points or comments by hand."""
+        try:
+            page = self.course.feedback(one.id, one.assignment)
+            dump(self.file(one), {**entry, "page": page})
+        except (MarkingError, OSError) as problem:
+            self.leave(one, problem, bar)
+            return
+        self.written_anew += 1
+        bar.skip()
 
     def leave(self, one, problem, bar, alone=False):
         """Note that a submission is left ungraded, and end the run when this machine leaves one after another."""

@@ -4,6 +4,7 @@ nbgrader's own converters do the work: `generate_assignment` for the course's so
 `autograde` and `generate_feedback`. Only its step that executes is another one: what the sandbox sent is put in place.
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ import sysconfig
 import warnings
 
 import nbformat
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Assignment, Comment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor
@@ -142,7 +143,10 @@ class Course:
                 return False
 
     def mark(self, student, name, notebook, outcome, timestamp=""):
-        """Put one submission through nbgrader's steps, with `outcome`: {"outputs": ..., "graded": ...}."""
+        """Put one submission through nbgrader's steps, with `outcome`: {"outputs": ..., "graded": ...}.
+
+        Returns what its page holds of the gradebook, as `shown` has it.
+        """
         path = self.folder / RESTORED / student / name / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".new")
@@ -154,9 +158,32 @@ class Course:
         PutIn.outcome = outcome
         try:
             self._ran("autograde", f"{student}/{name}", self.api.autograde(name, student))
-            self._ran("generate_feedback", f"{student}/{name}", self.api.generate_feedback(name, student))
         finally:
             PutIn.outcome = None
+        return self.feedback(student, name)
+
+    def feedback(self, student, name):
+        """Write the page for the student; returns what it holds of the gradebook."""
+        shown = self.shown(student, name).get((student, name))
+        self._ran("generate_feedback", f"{student}/{name}", self.api.generate_feedback(name, student))
+        return shown
+
+    def shown(self, student=None, name=None):
+        """{(student, assignment): a digest of the points and comments that a page for the student holds}."""
+        found = {}
+        with self.gradebook() as book:
+            for table, columns in ((Grade, (Grade.auto_score, Grade.manual_score, Grade.extra_credit)),
+                                   (Comment, (Comment.auto_comment, Comment.manual_comment))):
+                rows = book.db.query(SubmittedAssignment.student_id, Assignment.name, table.cell_id, *columns,
+                                     SubmittedNotebook.late_submission_penalty)
+                rows = rows.select_from(table).join(SubmittedNotebook, table.notebook_id == SubmittedNotebook.id).join(
+                    SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id).join(
+                    Assignment, SubmittedAssignment.assignment_id == Assignment.id)  # fmt: skip
+                if student is not None:
+                    rows = rows.filter(SubmittedAssignment.student_id == student, Assignment.name == name)
+                for who, what, *values in rows:
+                    found.setdefault((who, what), []).append(json.dumps(values))
+        return {one: hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() for one, lines in found.items()}
 
     def _ran(self, step, what, result):
         if not result["success"]:

@@ -312,6 +312,8 @@ def make_shell():
         def finish_displayhook(self):
             pass
 
+    expand = DollarFormatter().vformat
+
     class Shell(InteractiveShell):
         displayhook_class, display_pub_class = Type(Hook), Type(Publisher)
         keep = None
@@ -323,9 +325,9 @@ def make_shell():
         def get_local_scope(self, stack_depth):
             return self.user_ns
 
-        def var_expand(self, cmd, depth=0, formatter=DollarFormatter()):
+        def var_expand(self, cmd, depth=0, formatter=None):
             try:
-                return formatter.vformat(cmd, (), self.user_ns)
+                return expand(cmd, (), self.user_ns)
             except Exception:
                 return cmd
 

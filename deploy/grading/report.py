@@ -39,8 +39,11 @@ class Markup(str):
     """HTML made here, which is not escaped again."""
 
 
-def write(folder, entries, marks, left):
-    """Write the report of `entries`, [(submission, what is kept of it)]; returns the path of the page."""
+def write(folder, entries, marks, left, alone):
+    """Write the report of `entries`, [(submission, what is kept of it)]; returns the path of the page.
+
+    `left` and `alone`: a line for each submission that was not graded, and for each thing that was taken for none.
+    """
     target = folder / "report"
     target.mkdir(exist_ok=True)
     graded = [(one, entry) for one, entry in entries if "verdicts" in entry]
@@ -53,7 +56,7 @@ def write(folder, entries, marks, left):
     _csv(target / "diagnoses.csv", ("student", "id", "assignment", "task", "status", "fault", "what"), told)
     _csv(target / "mistakes.csv", ("students", "task", "fault", "what"), common)
     path = target / "index.html"
-    path.write_text(_page(rows, told, common, left), encoding="utf-8")
+    path.write_text(_page(rows, told, common, left, alone), encoding="utf-8")
     return path
 
 
@@ -108,7 +111,7 @@ def _cell(value):
     return "'" + text if isinstance(text, str) and text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _page(rows, told, common, left):
+def _page(rows, told, common, left, alone):
     parts = ["<!doctype html><html lang=en><meta charset=utf-8><title>Marks and mistakes</title>",
              "<meta name=viewport content='width=device-width'>", f"<style>{_STYLE}</style>",
              "<h1>Marks and mistakes</h1>",
@@ -120,6 +123,9 @@ def _page(rows, told, common, left):
     if left:
         parts += ["<h2>Not graded</h2><p>Through no fault of the submission; run the same command again.</p>",
                   _table(("what",), [(line,) for line in left])]  # fmt: skip
+    if alone:
+        parts += ["<h2>Left alone</h2><p>Taken for no submission. Put in its place what was meant for one, and run the "
+                  "same command again.</p>", _table(("what",), [(line,) for line in alone])]  # fmt: skip
     parts += [*_common(common[:MOST]), *_points(rows), *_tasks(told), "<h2 id=students>Students</h2>", _table(
         ("student", "assignment", "points", "of", "by hand", "passed", "reason", "worth a look"),
         [(r[0], r[2], *r[3:6], f"{r[6]} of {r[7]}", r[8], r[9]) for r in rows]),

@@ -96,36 +96,60 @@ def safe_id(name: str) -> str:
 
 
 def find(folder: pathlib.Path, assignments: list[str]) -> tuple[list[Submission], list[str]]:
-    """Every submission under `folder`, in order, and a line for each thing that was left alone."""
+    """Every submission under `folder`, in order, and a line for each thing that was left alone.
+
+    What programs leave everywhere (`_LEFTOVERS`) has no line.
+    """
     found, left = {}, []
-    for student in sorted(os.scandir(folder), key=lambda e: e.name):
+    for student in _entries(folder):
         if student.is_symlink():
             left.append(f"{student.name}: it is a link, which may lead to anything")
-        if student.name.startswith(".git") or not student.is_dir(follow_symlinks=False):
-            continue
-        for entry in sorted(os.scandir(student), key=lambda e: e.name):
-            if entry.name.startswith(".") or entry.name == "__pycache__":
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                one = _in_folder(student.name, entry, assignments)
-            elif entry.name.endswith(".ipynb"):
-                one = _by_name(student.name, entry, assignments)
-            else:
-                continue
-            if one is None:
-                left.append(f"{student.name}/{entry.name}: no assignment of this course has this name")
-            elif (one.student, one.assignment) in found:
-                left.append(f"{student.name}/{entry.name}: {one.assignment} of {student.name} is there twice")
-            else:
-                found[one.student, one.assignment] = one
+        elif not student.is_dir(follow_symlinks=False):
+            left.append(f"{student.name}: it is in no student's folder")
+        else:
+            for entry in _entries(student):
+                if why := _add(found, left, student.name, entry, assignments):
+                    left.append(f"{student.name}/{entry.name}: {why}")
     return list(found.values()), left
+
+
+_LEFTOVERS = {".git", ".gitattributes", ".gitignore", ".ipynb_checkpoints", "__pycache__", ".DS_Store", "Thumbs.db",
+              "desktop.ini"}  # fmt: skip
+
+
+def _entries(folder):
+    return sorted((e for e in os.scandir(folder) if e.name not in _LEFTOVERS), key=lambda e: e.name)
+
+
+def _add(found, left, student, entry, assignments):
+    """Add what this entry of a student's folder hands in to `found`; returns why there is nothing to add."""
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if is_folder:
+        one = _in_folder(student, entry, assignments)
+    elif entry.name.endswith(".ipynb"):
+        one = _by_name(student, entry, assignments)
+    else:
+        return "it is a link, which may lead to anything" if entry.is_symlink() else "it is no notebook"
+    if one is None:
+        return "no assignment of this course has this name"
+    if (one.student, one.assignment) in found:
+        return f"{one.assignment} of {student} is there twice"
+    found[one.student, one.assignment] = one
+    if is_folder and one.path:
+        left += [f"{student}/{entry.name}/{name}: {one.path.name} beside it was taken"
+                 for name in _notebooks(entry) if name != one.path.name]  # fmt: skip
+    return None
+
+
+def _notebooks(folder):
+    return sorted(e.name for e in os.scandir(folder) if e.name.endswith(".ipynb") and not e.name.startswith("._"))
 
 
 def _in_folder(student, entry, assignments):
     """The notebook of STUDENT/ASSIGNMENT/: the one with the right name, else the only one."""
     if entry.name not in assignments:
         return None
-    names = sorted(e.name for e in os.scandir(entry) if e.name.endswith(".ipynb") and not e.name.startswith("._"))
+    names = _notebooks(entry)
     name = f"{entry.name}.ipynb"
     if name not in names and len(names) != 1:
         what = "no notebook" if not names else f"{len(names)} notebooks, none of them {name}"
