@@ -241,6 +241,17 @@ def test_the_teachers_guide_has_every_part_for_each_lesson(path):
         assert word in part, word
 
 
+def test_every_week_of_the_term_plan_fits_its_minutes_and_lessons_come_in_order():
+    guide = (ROOT / "notebooks" / "TEACHING.md").read_text(encoding="utf-8")
+    minutes = {n: int(m) for n, m in re.findall(r"^## (\d\d) · .+ \((\d+) minutes\)$", guide, flags=re.M)}
+    plan = guide.split("### One term")[1].split("\n## ")[0]
+    weeks = [(week, re.findall(r"\b\d\d\b", what.split(", then")[0].replace("45-minute", "")), "45-minute" in what)
+             for week, what in re.findall(r"^\| (\d+) \| ([^|]+) \|", plan, flags=re.M)]
+    assert [int(week) for week, _, _ in weeks] == list(range(1, 15))
+    assert [lesson for _, lessons, _ in weeks for lesson in lessons] == sorted(minutes) == [p.name[:2] for p in LESSONS]
+    assert [week for week, lessons, short in weeks if sum(45 if short else minutes[n] for n in lessons) > 90] == []
+
+
 # Stored form
 
 
