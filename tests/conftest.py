@@ -51,6 +51,8 @@ def missing_lite():
 
 
 def missing_sandbox():
+    if sys.platform != "linux":
+        return "bubblewrap is for Linux"
     sys.path.insert(0, str(ROOT))
     from deploy.grading import sandbox
 

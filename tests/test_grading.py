@@ -25,6 +25,9 @@ import nbformat
 import pytest
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
+# Also for what is written into the lists of parameters below, such as SIGKILL.
+pytest.importorskip("resource", reason="submissions are graded on Linux; Windows has not even the modules for it")
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -769,6 +772,16 @@ def test_a_name_that_no_terminal_can_show_is_said_and_stops_nothing(tmp_path, co
     (tmp_path / "ada" / "\udcff\x1b[2J.ipynb").touch()
     assert grade.main([str(tmp_path), "--course", str(course)]) == 1
     assert b"left alone  ada/??[2J.ipynb: no assignment" in capfdbinary.readouterr().out
+
+
+def test_without_the_modules_of_posix_this_file_is_skipped_and_no_collection_fails(tmp_path):
+    """As on Windows. The tests of the class server look for the same modules."""
+    (tmp_path / "windows.py").write_text("import sys\nsys.modules |= dict.fromkeys(['resource', 'fcntl', 'grp'])\n")
+    command = [sys.executable, "-m", "pytest", "-p", "windows", "-p", "no:cacheprovider", "--collect-only", "-q"]
+    ran = subprocess.run([*command, "tests/test_grading.py", "tests/test_hub.py"], cwd=ROOT, capture_output=True,
+                         text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})  # fmt: skip
+    assert ran.returncode == 0 and "SKIPPED" in ran.stdout and "submissions are graded on Linux" in ran.stdout
+    assert "tests/test_hub.py::" in ran.stdout and "tests/test_grading.py::" not in ran.stdout, ran.stdout
 
 
 def test_an_empty_folder_and_a_missing_one_are_said(tmp_path, course, capsys, monkeypatch):
