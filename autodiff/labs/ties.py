@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..drawing.text import clean, number, summary
-from ..graph import Node
+from ..graph import Node, reachable
 from ..rules import RULES, Rule
-from ..rules.nn import relu
+from ..rules.nn import max_pool2d, relu
 from ..tensor import Tensor, Var
 from .lab import Lab, Shown, Table, Text, choice, slider
 from .plot import BOTTOM, HEIGHT, RIGHT, SIDE, TOP, WIDTH, Plot, span
@@ -19,7 +19,7 @@ from .rebuilt import rebuilt
 
 CONVENTIONS = ("split", "each", "first")
 MARKERS = {"split": "circle", "each": "square", "first": "triangle", "engine": "diamond"}
-REACH = 1e-6  # how far away, relative to the entries, nearby slopes are looked up
+REACH = 1e-6  # how far away, relative to the entries, nearby slopes are looked up; then ten and a hundred times nearer
 CLOSE = 1e-4  # slopes nearer than this are one slope
 DIRECTIONS = 60  # at random, the same in every run
 MOST_ENTRIES = 64
@@ -47,11 +47,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Ties:
-    """The value, the answer of each convention, and `nearby`: the different slopes at points close by, one a row."""
+    """The value, the answer of each convention, and `nearby`: the different slopes at points close by, one a row.
+
+    `switched`: whether any operation has a tie to which the conventions apply; else all answers are the engine's.
+    """
 
     value: float
     answers: tuple
     nearby: np.ndarray
+    switched: bool = True
 
     def __getitem__(self, convention: str) -> Answer:
         found = next((a for a in self.answers if a.convention == convention), None)
@@ -75,8 +79,9 @@ def compare(f, *inputs) -> Ties:
     """The gradient of the sum of the entries of `f` under each convention, and which of them are subgradients.
 
     An extremum shares its gradient among tied entries: evenly ("split"), all of it to each ("each") or to the "first".
-    relu(x) counts as maximum(x, 0), abs(x) as maximum(x, -x), clip as a maximum and a minimum. A subgradient is a mean
-    of the slopes at points nearby (Clarke, https://doi.org/10.1137/1.9781611971309). "engine" is what autodiff returns.
+    relu(x) counts as maximum(x, 0), abs(x) as maximum(x, -x), clip as a maximum and a minimum, and each window of
+    max_pool2d as a maximum. A subgradient is a mean of the slopes at points nearby (Clarke,
+    https://doi.org/10.1137/1.9781611971309). "engine" is what autodiff returns.
 
     >>> made = compare(lambda x: x.max(), [1.0, 3.0, 3.0])
     >>> [(a.convention, a.grads[0].tolist(), a.valid) for a in made.answers[:3]]
@@ -99,7 +104,8 @@ def compare(f, *inputs) -> Ties:
         answers.append((name, grads, flat, valid))
     names = entry_names(f, shapes)
     made = [Answer(name, grads, valid, _why(flat, valid, nearby, names)) for name, grads, flat, valid in answers]
-    return Ties(float(np.sum(root.data)), tuple(made), nearby)
+    switched = any(_rule_under("split", n) for n in reachable(root, everything=False) if n._rule is not None)
+    return Ties(float(np.sum(root.data)), tuple(made), nearby, switched)
 
 
 def _recorded(f, arrays):
@@ -128,11 +134,17 @@ def _split(flat, shapes) -> list:
 
 
 def _rule_under(convention: str, node: Node):
-    """The rule of `node`, if it has a tie in it, under this convention."""
+    """The rule of `node` and its params under this convention, or None where no convention applies."""
     rule, values, y = node._rule, node._values, node._array
     if rule.forward in EXTREMA:
         params = {k: v for k, v in node._params.items() if k not in ("saved", "ties")} | {"ties": convention}
         return rule, {**params, "saved": rule.save(y, *values, **params)}
+    if rule is RULES.get(max_pool2d):
+        won = node._params["saved"] > 0  # one item for each entry of the windows
+        if convention != "split":
+            share = won if convention == "each" else won & (np.cumsum(won, axis=0) == 1)
+            return rule, {**node._params, "saved": share.astype(y.dtype)}
+        return rule, node._params
     if rule.forward in PAIRS:
         pairs = values
     elif rule is RULES.get(relu):
@@ -165,10 +177,23 @@ def _nearby(slope, at) -> np.ndarray:
 
 
 def _slope_towards(slope, at, direction) -> np.ndarray | None:
-    step = REACH * max(1.0, float(np.abs(at).max(initial=0.0)))
+    """The slope as `at` is approached from there: where it changes evenly on the way, its limit.
+
+    Without the limit, a parabola that is steep enough would have two slopes.
+    """
+    step = REACH * max(1.0, float(np.abs(at).max(initial=0.0))) * direction / (np.abs(direction).max() or 1.0)
     with np.errstate(all="ignore"):
-        found = slope(at + step * direction / (np.abs(direction).max() or 1.0))
-    return found if np.isfinite(found).all() else None
+        far, near = slope(at + step), slope(at + step / 10)
+        moved = near - far
+        if not np.isfinite(far).all():
+            return None
+        still = 1e-3 * CLOSE * _size(far)
+        if np.abs(moved).max() <= still:
+            return far
+        ratio = (slope(at + step / 100) - near) / moved  # 0.1 on a parabola
+        even = (ratio > 0.05) & (ratio < 0.5)
+        limit = np.where(even, far + moved / (1 - ratio), far)
+        return limit if (even | (np.abs(moved) <= still)).all() else far
 
 
 def _merged(rows) -> np.ndarray:
@@ -347,11 +372,14 @@ class TiesLab(Lab):
         x = self._at(self.values)
         parts = ", ".join(f"{n} = {summary(a)}" for n, a in
                           zip(input_names(self.f, len(self.shapes)), _split(x, self.shapes)))  # fmt: skip
-        wrong = [a.convention for a in self.result.answers if not a.valid]
+        wrong = [_called(a) for a in self.result.answers if not a.valid]
         if not self.result.tied:
             return f"At {parts} there is no kink: all slopes nearby are the same."
         which = ", ".join(self.entries[i] for i in self.result.open[:6]) + (", …" if len(self.result.open) > 6 else "")
         said = f"No subgradient: {', '.join(wrong)}." if wrong else "Every convention gives a subgradient."
+        if not self.result.switched:
+            said = "No operation here goes by a convention: all four rows are autodiff's answer, which is "
+            said += "no subgradient." if wrong else "a subgradient."
         return f"At {parts} there is a kink: the slope along {which} depends on the side. {said}"
 
     def _blocks(self):
