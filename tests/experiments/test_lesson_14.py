@@ -1,5 +1,6 @@
 """Lesson 14: the run on handwritten digits, its micro-batches, the four life-cycles, and PyTorch's figures."""
 
+import importlib.util
 import xml.etree.ElementTree as ElementTree
 
 import nbformat
@@ -356,17 +357,31 @@ def cells(*ids):
     return [found[i] for i in ids]
 
 
-@pytest.mark.torch
-def test_the_lessons_own_comparison_with_pytorch_holds_when_asked_for(capsys):
-    assert stored(LESSON, "torch-run").startswith("Not compared.")
+def run_comparison(change=""):
+    """What the lesson's comparison leaves behind, with a line of code run before its last cell."""
     threadpool_limits = pytest.importorskip("threadpoolctl").threadpool_limits
     *before, last = cells("data", "split", "network", "loss", "loop", "torch", "torch-run")
-    assert last.count("compare = False") == 1
+    namespace = {}
     with threadpool_limits():  # what the lesson limits is given back
-        namespace = {}
-        for source in (*before, last.replace("compare = False", "compare = True")):
+        for source in (*before, change, last):
             exec(source, namespace)
-    assert capsys.readouterr().out.endswith("70 steps in both: the same weights, up to 1e-9: True\n")
+    return namespace
+
+
+@pytest.mark.torch
+def test_the_lessons_own_comparison_with_pytorch_finds_the_same_weights_and_would_find_others(capsys):
+    assert len(run_comparison()["theirs"]) == 4
+    assert capsys.readouterr().out.endswith(stored(LESSON, "torch-run"))
+    assert stored(LESSON, "torch-run").endswith("if it is here: []\n")
+    spoil = "right = pytorch_weights; pytorch_weights = lambda: [w + 1e-8 * (w.shape == (10,)) for w in right()]"
+    assert run_comparison(spoil)["other"] == ["b2"]
+
+
+def test_the_lessons_comparison_says_the_same_without_pytorch(capsys, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else real(name, *rest))
+    assert run_comparison()["theirs"] == []
+    assert capsys.readouterr().out.endswith(stored(LESSON, "torch-run"))
 
 
 # The pictures of digits
