@@ -5,6 +5,7 @@ killed on the way. `python -m deploy.grading.trial` does the same with 300 submi
 """
 
 import csv
+import dataclasses
 import doctest
 import hashlib
 import html
@@ -369,15 +370,18 @@ def test_another_version_of_the_course_on_a_worker_is_no_mark(assignment, releas
 @pytest.mark.sandbox
 def test_what_a_notebook_shows_is_kept_apart_from_its_marks(assignment, release):
     show = "import numpy as np\nprint('printed')\nimport sys\nprint('aside', file=sys.stderr)\ndisplay(1)\nnp.arange(3)"
-    first = [show, "1/0", "%pwd", "[p for p in sys.path if not p or p.startswith('/tmp' + '/work')]"]
+    saves = "import autodiff as ad\nL = ad.Var(3.0) ** 2\nad.draw(L).save('L.svg')\nprint(open('L.svg').read()[:5])"
+    first = [show, "1/0", "%pwd", "[p for p in sys.path if not p or p.startswith('/tmp' + '/work')]",
+             saves, "ad.step(L)"]
     sample = samples.Sample("ada", NAME, {"x": samples.filled(release, {}, first=first)}, {})
     result = sandbox.work(job_of(sample, assignment, release))
-    shown = [gradebook.clean(result["outputs"][f"added-{n}"]) for n in (1, 2, 3, 4)]
+    shown = [gradebook.clean(result["outputs"][f"added-{n}"]) for n in range(1, 7)]
     assert [(o.output_type, o.get("text") or o.data["text/plain"]) for o in shown[0]] == [
         ("stream", "printed\n"), ("stream", "aside\n"), ("display_data", "1"), ("display_data", "array([0, 1, 2])")]
     assert shown[1][0].ename == "ZeroDivisionError"
     assert shown[2][0].data["text/plain"] == repr("/tmp" + "/work")
     assert shown[3][0].data["text/plain"] == "[]", "a module that a notebook writes must not be imported by a check"
+    assert shown[4][0].text == "<?xml\n" and shown[5][-1].data["text/plain"].endswith(inside.LEFT_OUT)
     assert result["outputs"].keys() == {c["id"] for c in job_of(sample, assignment, release)["cells"] if "source" in c}
 
 
@@ -435,7 +439,10 @@ def run(*arguments, **more):
 def few(release, master):
     hostile = samples.hostile(release, master)
     mistake = next(iter(samples.prove.wrong_answers("02")))
-    return [samples.right(release, master, NAME, "ada"), samples.wrong(release, master, NAME, "bob", mistake),
+    draws = [("setup", "import autodiff as ad\nad.draw(ad.Var(3.0) ** 2)")]
+    files = {f"{NAME}.ipynb": samples.filled(release, samples.answers(master), draws)}
+    right = dataclasses.replace(samples.right(release, master, NAME, "ada"), files=files)
+    return [right, samples.wrong(release, master, NAME, "bob", mistake),
             hostile["patches the check"], hostile["zero bytes"], hostile["a long name"]]  # fmt: skip
 
 
@@ -460,6 +467,9 @@ def test_a_few_submissions_get_their_marks_feedback_and_report(few, handed_in, o
     assert trial.compared(few, own_course) == []
     assert "could not be read: the file is empty" in (own_course / "report" / "index.html").read_text("utf-8")
     assert len(list((own_course / "feedback").glob("*/*/*.html"))) == 5
+    page = (own_course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    text = re.sub(r"(?s)<(style|script)\b.*?</\1>", "", page)
+    assert "graph of " in text and inside.LEFT_OUT in text and "failed" not in text, "of a right notebook"
 
 
 class Graded:
