@@ -72,7 +72,7 @@ lite:
 
 grade:
 	$(SET_UP) course test grading
-	@$(VENV_PYTHON) -m deploy.grading $(SUBMISSIONS) $(ARGS)
+	@$(VENV_PYTHON) -m deploy.grading $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(ARGS)
 
 hub:
 	@$(PYTHON) deploy/hub/start.py $(ARGS)

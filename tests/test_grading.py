@@ -739,6 +739,18 @@ def test_a_job_that_no_worker_can_do_is_left_alone(tmp_path, own_course, release
     assert {who: mark["score"] for (who, _), mark in marks.items()} == {f"s{n}": 15 for n in range(6)}
 
 
+def test_that_make_clean_takes_the_marks_is_said_where_it_does(tmp_path, own_course, release, master, monkeypatch,
+                                                               capsys):
+    monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
+    monkeypatch.setattr(pools, "on_processes", all_right_but([]))
+    samples.right(release, master, NAME, "ada").write(tmp_path / "handed-in")
+    assert grade.main([str(tmp_path / "handed-in"), "--course", str(own_course)]) == 0
+    assert "make clean" not in capsys.readouterr().out
+    monkeypatch.setattr(build, "FOLDER", own_course)
+    assert grade.main([str(tmp_path / "handed-in")]) == 0
+    assert "make clean removes build/, marks too." in capsys.readouterr().out
+
+
 def test_points_and_comments_by_hand_come_onto_the_page_with_the_next_run(tmp_path, own_course, release, master,
                                                                           monkeypatch, capsys):
     monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
@@ -774,6 +786,34 @@ def test_what_was_left_alone_is_in_the_report_whatever_it_is_called(tmp_path, ow
     page = (own_course / "report" / "index.html").read_text("utf-8")
     assert "<h2>Left alone</h2>" in page and "<img" not in page
     assert "&lt;img src=x onerror=f&gt;?.ipynb: it is in no student&#x27;s folder" in page
+
+
+@pytest.mark.parametrize("url, reason", [
+    ("postgresql://me:secret@127.0.0.1:1/marks", r"/marks cannot be opened: .*[Cc]onnection refused\.|No module"),
+    ("sqlite:////no/such/folder/x.db", r"cannot be opened: unable to open database file\."),
+    ("oracel://me:secret@host/x", r"cannot be opened: Can't load plugin: \S+\."),
+    ("marks", r"marks cannot be opened: Could not parse"),
+])
+def test_a_gradebook_that_cannot_be_opened_is_said_in_one_sentence(tmp_path, course, capsys, monkeypatch, url, reason):
+    monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
+    assert grade.main([str(tmp_path), "--course", str(course), "--db", url]) == 1
+    said = capsys.readouterr().err
+    assert re.fullmatch(f"The gradebook .*({reason}).*\n", said), said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two"])
+def test_no_worker_at_all_is_refused(capsys, number):
+    with pytest.raises(SystemExit):
+        grade.main(["--workers", number])
+    assert f"--workers: {number!r} is no number of processes" in capsys.readouterr().err.replace("argument ", "")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_takes_a_folder_whose_name_has_spaces():
+    for given, taken in ((["SUBMISSIONS=handed in"], '-m deploy.grading "handed in"'), ([], "-m deploy.grading")):
+        ran = subprocess.run(["make", "-n", "grade", *given], cwd=ROOT, capture_output=True, text=True)
+        assert ran.stdout.splitlines()[-1].rstrip().endswith(taken), ran.stdout + ran.stderr
 
 
 def test_a_name_that_no_terminal_can_show_is_said_and_stops_nothing(tmp_path, course, capfdbinary, monkeypatch):

@@ -30,6 +30,7 @@ from autodiff.course import generate
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FOLDER = ROOT / "build" / "course"
+CLEANED = 'make clean removes build/, marks too. For a real course: make course ARGS="../my-course".'
 KEY = "hidden_key"
 SEEDS = 3
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -122,7 +123,7 @@ def next_steps(folder, name):
     lines += ["", "Between autograde and feedback, mark the last question by hand: with Formgrader in JupyterLab.",
               "What students type, and how to set up the exchange: deploy/course/README.md."]
     if folder == FOLDER:
-        lines += ["", 'make clean removes build/, marks too. For a real course: make course ARGS="../my-course".']
+        lines += ["", CLEANED]
     return "\n".join(lines)
 
 

@@ -35,7 +35,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="make grade", description="Grade submissions, each in a sandbox of its own.")
     parser.add_argument("submissions", nargs="?", type=pathlib.Path, help="STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb in it")
     parser.add_argument("--course", type=pathlib.Path, default=build.FOLDER, help="the nbgrader folder (build/course)")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (one for each core)")
+    parser.add_argument("--workers", type=workers, default=os.cpu_count() or 1, help="processes (one for each core)")
     parser.add_argument("--dask", metavar="ADDRESS", help="the address of a Dask scheduler, tcp://host:8786")
     parser.add_argument("--db", metavar="URL", help="the gradebook (SQLite in the course folder): postgresql://...")
     parser.add_argument("--image", help="a container image with the course in it, where there is no bubblewrap")
@@ -59,6 +59,13 @@ def main(arguments):
     except KeyboardInterrupt:
         print("\nStopped. What is graded is kept; the same command does the rest.", file=sys.stderr)
         return 130
+
+
+def workers(text):
+    """The number that --workers names."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: it takes one or more")
+    return int(text)
 
 
 def say(text, file=None):
@@ -120,6 +127,8 @@ class Run:
         for line in self.left:
             say("not graded  " + line, sys.stderr)
         say(f"For students: {self.folder / 'feedback'}\nFor the teacher: {page}")
+        if self.folder == build.FOLDER.resolve():
+            say(f'{build.CLEANED} Then: make grade ARGS="--course ../my-course".')
         return 1 if self.left else 0
 
     def load(self, name):

@@ -14,6 +14,7 @@ import sysconfig
 import warnings
 
 import nbformat
+import sqlalchemy
 from nbgrader.api import Assignment, Comment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
@@ -122,6 +123,18 @@ class Course:
         self.api = NbGraderAPI(coursedir=CourseDirectory(config=config), config=config)
         self.api.log_level = "ERROR"
         self.db_url = self.api.coursedir.db_url
+        self._connect()
+
+    def _connect(self):
+        """nbgrader's own words on a database that is not there lead elsewhere."""
+        try:
+            engine = sqlalchemy.create_engine(self.db_url)
+            engine.connect().close()
+            engine.dispose()
+        except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
+            said = (str(getattr(error, "orig", None) or error).strip() or type(error).__name__).splitlines()[0]
+            raise MarkingError(f"The gradebook {without_password(self.db_url)} cannot be opened: "
+                               f"{without_password(said).rstrip('.')}.") from None
 
     def gradebook(self):
         return Gradebook(self.db_url, self.api.coursedir.course_id)
