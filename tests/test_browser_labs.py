@@ -29,6 +29,12 @@ DONE = """(count) => {
 }"""
 ERRORS = """() => Array.from(window.jupyterapp.shell.currentWidget.content.model.cells)
     .flatMap(cell => cell.outputs.toJSON()).filter(output => output.output_type === 'error').map(e => e.evalue)"""
+# The size on the screen of the smallest text in any picture.
+SMALLEST_TEXT = """lab => Math.min(99, ...Array.from(lab.querySelectorAll("svg"), svg => {
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    const sizes = Array.from(svg.querySelectorAll("text"), t => parseFloat(getComputedStyle(t).fontSize));
+    return scale * Math.min(99, ...sizes);
+}))"""
 # What the button and the menu of JupyterLab do.
 INTERRUPT = "() => window.jupyterapp.commands.execute('notebook:interrupt-kernel')"
 
@@ -158,6 +164,15 @@ def test_broadcasting_says_what_does_not_fit_and_keeps_what_it_shows(notebook):
     assert rows(lab)["b"][3] == "g.sum(axis=1, keepdims=True)"
     expect(lab.locator(".ad-trouble")).to_be_hidden()
     expect(field).to_have_attribute("aria-invalid", "false")
+    other = lab.get_by_role("textbox", name="Shape of a")
+    other.fill("2,4,3")
+    other.press("Enter")
+    expect(lead(lab)).to_have_text("a (2, 4, 3), b (4, 1) give a result of shape (2, 4, 3).")
+    assert rows(lab)["b"][3] == "g.sum(axis=2, keepdims=True).sum(axis=0)"
+    other.fill("4,3")
+    field.fill("3")
+    field.press("Enter")
+    expect(lead(lab)).to_have_text("a (4, 3), b (3,) give a result of shape (4, 3).")
 
 
 def test_training_runs_live_and_is_stopped_by_button_and_by_interrupt(notebook, picture):
@@ -191,6 +206,30 @@ def test_training_runs_live_and_is_stopped_by_button_and_by_interrupt(notebook, 
     expect(epochs).to_have_attribute("aria-valuetext", "30")
     start.click()
     expect(lead(lab)).to_contain_text("30 epochs, loss 0.5897 before and 0.2302 now", timeout=20_000)
+
+
+def test_training_goes_by_its_batch_size_and_its_optimiser(notebook):
+    lab = shown(notebook, "training")
+    start, batch = lab.get_by_role("button", name="Start"), lab.get_by_role("slider", name="Batch size")
+    batch.focus()
+    notebook.keyboard.press("End")
+    expect(batch).to_have_attribute("aria-valuetext", "200")
+    expect(lab.locator(".ad-body")).to_contain_text("press Start")
+    start.click()
+    expect(lead(lab)).to_contain_text("SGD, learning rate 0.5, batch 200: 30 epochs", timeout=20_000)
+    whole = lead(lab).inner_text()
+    lab.get_by_role("radio", name="AdamW").check()
+    expect(lab.locator(".ad-body")).to_contain_text("press Start")
+    start.click()
+    expect(lead(lab)).to_contain_text("AdamW, learning rate 0.5, batch 200: 30 epochs", timeout=20_000)
+    assert lead(lab).inner_text().partition("loss")[2] != whole.partition("loss")[2]
+    lab.get_by_role("radio", name="SGD").check()
+    batch.focus()
+    for _ in range(3):
+        notebook.keyboard.press("ArrowLeft")
+    expect(batch).to_have_attribute("aria-valuetext", "20")
+    start.click()
+    expect(lead(lab)).to_contain_text("batch 20: 30 epochs, loss 0.5897 before and 0.2302 now", timeout=20_000)
 
 
 def test_checkpointing_counts_for_each_number_of_segments(notebook):
@@ -231,17 +270,18 @@ def test_everything_is_reached_by_tab_and_has_a_name(notebook):
     assert unnamed == []
 
 
-@pytest.mark.parametrize("theme, width", [("Light", 1280), ("Dark", 1280), ("Light", 390)])
+@pytest.mark.parametrize("theme, width", [("Light", 1280), ("Dark", 1280), ("Light", 390), ("Dark", 390)])
 def test_nothing_is_cut_off(notebook, picture, theme, width):
     notebook.set_viewport_size({"width": width, "height": 900})
     notebook.evaluate(
         "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", f"JupyterLab {theme}"
     )
     if width < 500:
-        notebook.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+        notebook.evaluate("window.jupyterapp.shell.collapseLeft()")
     for name in CELLS:
         lab = shown(notebook, name)
         notebook.wait_for_timeout(150)
         assert lab.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), name
+        assert lab.evaluate(SMALLEST_TEXT) >= 8.7, name
         lab.evaluate("e => e.scrollIntoView({block: 'start'})")
         picture(notebook, f"lab-{name}-{width}-{theme.lower()}")

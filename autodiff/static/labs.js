@@ -1,7 +1,7 @@
 // A lab: Python sends what there is to see, and gets told which control was moved. Everything is inserted as text.
 
-// Below this a picture scrolls instead of shrinking; a graph has more to read than a plot.
-const SMALLEST = { graph: 0.72, plot: 0.55 };
+// Below this a picture scrolls instead of shrinking; the text of a graph is larger than that of a plot.
+const SMALLEST = { graph: 0.72, plot: 0.8 };
 const FEW = 4; // options up to this many are shown at once
 
 function make(tag, attributes = {}, ...children) {
@@ -247,7 +247,6 @@ class Lab {
     svg.removeAttribute("height");
     svg.setAttribute("role", "presentation");
     figure.append(svg);
-    if (drawn) figure.tabIndex = 0; // it scrolls where it does not fit
     for (const [part, value] of Object.entries(parts ?? {})) {
       const group = svg.querySelector(`[id="${CSS.escape(part)}"]`);
       const path = group?.querySelector("path");
@@ -271,8 +270,11 @@ class Lab {
       if (!figure.natural) continue;
       const graph = figure.classList.contains("ad-picture");
       const room = this.body.clientWidth - (graph ? 18 : 0);
-      const scale = Math.max(Math.min(room / figure.natural[0], 1), graph ? SMALLEST.graph : SMALLEST.plot);
+      const smallest = graph ? SMALLEST.graph : SMALLEST.plot;
+      const scale = Math.max(Math.min(room / figure.natural[0], 1), smallest);
       const svg = figure.querySelector("svg");
+      if (graph || figure.natural[0] * scale > room) figure.tabIndex = 0; // it scrolls
+      else figure.removeAttribute("tabindex");
       svg.style.width = `${figure.natural[0] * scale}px`;
       svg.style.height = `${figure.natural[1] * scale}px`;
     }
