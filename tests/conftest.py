@@ -64,6 +64,21 @@ def missing_sandbox():
         sys.path.remove(str(ROOT))
 
 
+def programs_of_postgresql():
+    """The folder of initdb and pg_ctl, which Debian keeps off the PATH; None without them."""
+    found = [shutil.which("initdb"), *sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"))]
+    folders = [pathlib.Path(path).resolve().parent for path in found if path]
+    return next((folder for folder in folders if (folder / "pg_ctl").exists()), None)
+
+
+def missing_postgresql():
+    if importlib.util.find_spec("psycopg") is None:
+        return "the driver of PostgreSQL is not installed: python deploy/bootstrap.py grading"
+    if programs_of_postgresql() is None:
+        return "the programs of PostgreSQL (initdb and pg_ctl) are not installed"
+    return None
+
+
 def missing_time():
     if not os.environ.get("AUTODIFF_THOROUGH"):
         return "it takes long, and CI runs it: AUTODIFF_THOROUGH=1"
@@ -71,7 +86,8 @@ def missing_time():
 
 
 OPTIONAL = {"torch": missing_torch, "browser": browser_support.missing, "book": missing_book, "hub": missing_hub,
-            "lite": missing_lite, "sandbox": missing_sandbox, "thorough": missing_time}  # fmt: skip
+            "lite": missing_lite, "sandbox": missing_sandbox, "postgresql": missing_postgresql,
+            "thorough": missing_time}  # fmt: skip
 
 
 def required():

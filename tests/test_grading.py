@@ -24,6 +24,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from conftest import programs_of_postgresql
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
 # Also for what is written into the lists of parameters below, such as SIGKILL.
@@ -275,6 +276,10 @@ def test_without_a_sandbox_grading_is_refused_with_a_reason(monkeypatch, capsys,
     with pytest.raises(sandbox.NoSandbox, match="neither docker nor podman"):
         sandbox.choose(image="course")
     assert sandbox.choose(unsafe=True) == sandbox.UNSAFE
+    monkeypatch.setattr(sandbox, "_chosen", {})
+    monkeypatch.setattr(sandbox.sys, "platform", "darwin")
+    with pytest.raises(sandbox.NoSandbox, match="bubblewrap is for Linux; --unsafe works on Linux only"):
+        sandbox.choose(unsafe=True)
 
 
 def test_a_container_is_shut_off(monkeypatch, tmp_path):
@@ -659,12 +664,7 @@ def all_right_but(fails):
 @pytest.fixture
 def postgresql():
     """The URL of an empty database, of a server that runs for this test alone."""
-    if not os.environ.get("AUTODIFF_THOROUGH"):
-        pytest.skip("it takes long: AUTODIFF_THOROUGH=1")
-    found = [*map(shutil.which, ["initdb", "pg_ctl"]), *sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))]
-    programs = next((Path(path).resolve().parent for path in found if path), None)
-    if programs is None or importlib.util.find_spec("psycopg") is None:
-        pytest.skip("PostgreSQL or the extra grading is not installed")
+    programs = programs_of_postgresql()
     # The server runs as no root, and in a folder that others may enter.
     user = {"user": "nobody"} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
@@ -682,6 +682,8 @@ def postgresql():
             subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"], **quiet)
 
 
+@pytest.mark.postgresql
+@pytest.mark.thorough
 def test_a_postgresql_gradebook_keeps_the_marks(postgresql, few, handed_in, own_course, monkeypatch, capsys):
     monkeypatch.setattr(sandbox, "choose", lambda *a: "bwrap")
     monkeypatch.setattr(pools, "on_processes", all_right_but([]))

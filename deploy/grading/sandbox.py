@@ -45,7 +45,8 @@ UNSAFE = "none"
 
 WHY = """Submissions are other people's code, and this machine has no sandbox to run it in: {}.
 Install bubblewrap (on Debian or Ubuntu: sudo apt install bubblewrap), or name a container image with the course in it
-(--image, with docker or podman), or say --unsafe: then each submission can read, change and send whatever you can."""
+(--image, with docker or podman), or on Linux say --unsafe: then each submission can read, change and send whatever you
+can."""
 
 
 class NoSandbox(Exception):
@@ -77,8 +78,10 @@ def _choose(image, unsafe):
         return "container"
     if image:
         reasons.append("there is neither docker nor podman for the image")
-    if unsafe:
+    if unsafe and sys.platform.startswith("linux"):
         return UNSAFE
+    if unsafe:
+        reasons.append("--unsafe works on Linux only")
     raise NoSandbox(WHY.format("; ".join(dict.fromkeys(reasons))))
 
 
