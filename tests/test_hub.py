@@ -832,6 +832,16 @@ def test_kubernetes_values_have_names_that_the_chart_knows():
     assert set(secrets) == {"singleuser", "proxy", "hub"} and list(unknown(secrets, KNOWN)) == []
 
 
+def test_the_number_of_nodes_in_the_readme_follows_from_what_the_values_guarantee():
+    user, text = values()["singleuser"], (HUB / "README.md").read_text(encoding="utf-8")
+    memory, cores = int(user["memory"]["guarantee"].removesuffix("M")) / 1000, user["cpu"]["guarantee"]
+    assert f"0.9 · 64 / {memory:g} = {0.9 * 64 / memory:.0f} " in text
+    assert f"0.9 · 8 / {cores:g} = {0.9 * 8 / cores:.0f}." in text
+    node = min(0.9 * 64 / memory, 0.9 * 8 / cores, 110 - 10)
+    for students in (300, 3000):
+        assert f"{students:,} / {node:.0f} = {students / node:.0f} nodes" in text
+
+
 def test_kubernetes_values_are_closed_limited_and_culled():
     given = values()
     config = given["hub"]["config"]
