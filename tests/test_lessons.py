@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -301,6 +302,44 @@ def test_links_lead_somewhere(path):
             assert urlparse(link).scheme == "https" and "." in urlparse(link).netloc, link
         else:
             assert (path.parent / link.split("#")[0]).exists(), link
+
+
+WITHOUT_WIDGETS = """
+import sys
+from importlib.machinery import PathFinder
+
+
+class WithoutWidgets(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *rest):
+        return None if name.split(".")[0] in ("ipywidgets", "anywidget") else super().find_spec(name, *rest)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutWidgets
+"""
+
+
+@pytest.mark.thorough
+def test_lessons_give_the_same_text_where_widgets_are_not_installed(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_WIDGETS, encoding="utf-8")
+    ours = {"AUTODIFF_REQUIRE", "PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"}
+    env = {name: value for name, value in os.environ.items() if name not in ours} | {"PYTHONPATH": str(tmp_path)}
+    python = [sys.executable, "-c", "import ipykernel, comm; import anywidget"]
+    assert "No module named 'anywidget'" in subprocess.run(python, env=env, capture_output=True, text=True).stderr
+    lessons = [str(path) for path in LESSONS if path.name[:2] in ("00", "01", "05", "14")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *lessons]
+    ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    cells = sum(len(code_cells(ROOT / lesson)) for lesson in lessons)
+    assert ran.returncode == 0 and f"{cells} passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_nbval_leaves_out_four_cells_only_and_two_show_a_complete_set_up():
+    """nbval leaves out what differs where widgets are absent; what these cells say has tests of its own below."""
+    ignored = {cell.id for path in LESSONS for cell in code_cells(path)
+               if "nbval-ignore-output" in cell.metadata.get("tags", [])}
+    assert ignored == {"check", "widget", "progress", "v-lab"}
+    assert "Everything is ready." in stored("00_start_here.ipynb", "check")
+    assert "IntSlider(value=3" in stored("00_start_here.ipynb", "widget")
 
 
 # CI times every lesson; elsewhere the longest one, since nbval runs them all.
