@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import tomllib
 import urllib.parse
 
@@ -24,7 +25,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HUB = ROOT / "deploy" / "hub"
-NAMES = ("start", "students", "users", "handout", "trial", "spawner")
+NAMES = ("start", "students", "users", "handout", "collect", "trial", "spawner")
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="a class server runs on Linux")
 
@@ -320,6 +321,95 @@ def test_a_step_of_the_set_up_that_fails_shows_what_it_said(load, tmp_path):
     start.run(["echo", "fine"], tmp_path / "log")
     with pytest.raises(start.StartError, match="(?s)no network.*The set-up stopped.*The next start tries again"):
         start.run(["sh", "-c", "echo no network; exit 1"], tmp_path / "log")
+
+
+# What students hand in
+
+
+@pytest.fixture
+def homes(load, monkeypatch):
+    """A folder as that of a class server, with the homes of two students who have system users by number alone."""
+    users = load("users")
+    with tempfile.TemporaryDirectory(dir=place(), prefix="autodiff-homes-") as folder:
+        folder = pathlib.Path(folder).resolve()
+        folder.chmod(0o755)
+        (folder / "course" / "exercises").mkdir(parents=True)
+        for path in sorted((ROOT / "exercises").glob("*.ipynb"))[:6]:
+            shutil.copy(path, folder / "course" / "exercises")
+        found = []
+        for number, name in ((61001, "anna"), (61002, "li")):
+            shutil.copytree(folder / "course", folder / "homes" / name / "course")
+            found.append(users.pwd.struct_passwd((f"ad-{name}", "x", number, number, "", f"{folder}/homes/{name}", "")))
+            subprocess.run(["chown", "-R", f"{number}:{number}", folder / "homes" / name], check=True)
+            (folder / "homes" / name).chmod(0o700)
+        monkeypatch.setattr(users, "of", lambda homes: found if homes == folder / "homes" else [])
+        yield folder
+
+
+as_root = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="the class server needs root")
+
+
+@as_root
+def test_what_students_changed_is_collected_in_a_folder_that_the_grading_takes(homes, load, tmp_path, monkeypatch,
+                                                                               capsys):
+    start = load("start")
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.setenv("SUDO_UID", "61003")
+    monkeypatch.setenv("SUDO_GID", "61004")
+    changed = homes / "homes" / "anna" / "course" / "exercises" / "02_one_edge_twice.ipynb"
+    for content in ("first", "second"):
+        changed.write_text(content)
+        assert start.main(["--folder", str(homes), "--collect", str(tmp_path / "handed in")]) == 0
+        out = capsys.readouterr().out
+        assert "Nothing was taken of li." in out and "1 changed exercises of 1 students are in" in out
+        assert (tmp_path / "handed in" / "anna" / changed.name).read_text() == content
+    submissions = importlib.import_module("deploy.grading.submissions")
+    found, left = submissions.find(tmp_path / "handed in", ["02_one_edge_twice"])
+    assert [(one.student, one.assignment) for one in found] == [("anna", "02_one_edge_twice")] and left == []
+    for made in [tmp_path / "handed in", *(tmp_path / "handed in").rglob("*")]:
+        about = made.stat()
+        assert (about.st_uid, about.st_gid) == (61003, 61004) and not about.st_mode & 0o077, made
+
+
+@as_root
+def test_what_stands_in_the_place_of_a_notebook_gives_away_nothing(homes, load, tmp_path):
+    collect = load("collect")
+    secret = homes / "secret"
+    secret.write_text("of somebody else")
+    secret.chmod(0o600)
+    mine, other = (homes / "homes" / name / "course" / "exercises" for name in ("anna", "li"))
+    names = sorted(path.name for path in mine.iterdir())
+    for path in mine.iterdir():
+        path.unlink()
+    (mine / names[0]).symlink_to(secret)
+    (mine / names[1]).symlink_to(other / names[1])
+    os.mkfifo(mine / names[2])
+    (mine / names[3]).mkdir()
+    (mine / names[4]).write_bytes(b"x" * (collect.MOST + 1))
+    os.link(secret, mine / names[5])
+    shutil.move(other, homes / "exercises")
+    other.symlink_to(homes / "exercises")
+    lines = collect.collect(homes, tmp_path / "handed-in")
+    assert [line.removeprefix("not taken  anna/") for line in lines[:6]] == [
+        f"{names[0]}: a link stands there", f"{names[1]}: a link stands there", f"{names[2]}: it is no regular file",
+        f"{names[3]}: it is no regular file", f"{names[4]}: it is larger than 20 MB", f"{names[5]}: Permission denied"]
+    assert lines[6:12] == [f"not taken  li/{name}: a link stands there" for name in names]
+    assert not list((tmp_path / "handed-in").iterdir()) and os.geteuid() == os.getegid() == 0
+
+
+@as_root
+def test_nothing_is_collected_into_a_folder_of_the_class_server_or_of_somebody_else(homes, load, tmp_path):
+    collect = load("collect")
+    with pytest.raises(collect.CollectError, match="in the folder of the class server"):
+        collect.collect(homes, homes / "handed-in")
+    (tmp_path / "other").mkdir()
+    os.chown(tmp_path / "other", 61001, 61001)
+    with pytest.raises(collect.CollectError, match="somebody else's"):
+        collect.collect(homes, tmp_path / "other")
+    with pytest.raises(collect.CollectError, match="There is no folder .*/none: make it first"):
+        collect.collect(homes, tmp_path / "none" / "handed-in")
+    with pytest.raises(collect.CollectError, match="no class server with students"):
+        collect.collect(tmp_path, tmp_path.parent / "handed-in")
 
 
 # A class

@@ -5,7 +5,7 @@
 What it needs: Linux, root (each student becomes a system user), git, npm (for JupyterHub's proxy), and a Python 3.11 or
 newer that every user can read, such as /usr/bin/python3. Everything goes into one folder, /srv/autodiff unless --folder
 names another; --remove takes the folder and the system users away again. A second start keeps accounts and work. While
-the server runs, the same command takes in new names and changed exercises.
+the server runs, the same command takes in new names and changed exercises, and --collect copies what students did.
 """
 
 import argparse
@@ -28,6 +28,7 @@ import urllib.parse
 import urllib.request
 
 sys.dont_write_bytecode = True  # root leaves nothing in the teacher's folder
+import collect  # noqa: E402
 import handout  # noqa: E402
 import students  # noqa: E402
 import users  # noqa: E402
@@ -51,6 +52,7 @@ def parser():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/srv/autodiff"))
     parser.add_argument("--students", type=pathlib.Path, help="a file with one user name a line")
     parser.add_argument("--new-password", metavar="NAME", action="append", default=[], help="for one who forgot theirs")
+    parser.add_argument("--collect", metavar="TARGET", type=pathlib.Path, help="copy what students changed into a folder")
     parser.add_argument("--installed", action="store_true", help="use this Python and the proxy on the PATH")
     parser.add_argument("--set-up-only", action="store_true", help="do not start the server")
     parser.add_argument("--remove", action="store_true", help="remove the folder, with all work in it, and the users")
@@ -62,13 +64,15 @@ def main(arguments):
     os.umask(0o022)
     try:
         folder = options.folder.resolve()
-        if reason := not_root() if options.remove else missing(options.installed):
+        if reason := not_root() if options.remove or options.collect else missing(options.installed):
             raise StartError(reason)
         if options.remove:
             remove(folder)
+        elif options.collect:
+            print("\n".join(collect.collect(folder, options.collect)))
         else:
             start(folder, options)
-    except (StartError, handout.HandOutError, users.UserError) as error:
+    except (StartError, collect.CollectError, handout.HandOutError, users.UserError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
