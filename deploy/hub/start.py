@@ -52,7 +52,7 @@ def parser():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/srv/autodiff"))
     parser.add_argument("--students", type=pathlib.Path, help="a file with one user name a line")
     parser.add_argument("--new-password", metavar="NAME", action="append", default=[], help="for one who forgot theirs")
-    parser.add_argument("--collect", metavar="TARGET", type=pathlib.Path, help="copy what students changed into a folder")
+    parser.add_argument("--collect", metavar="TARGET", type=pathlib.Path, help="copy what students did into a folder")
     parser.add_argument("--installed", action="store_true", help="use this Python and the proxy on the PATH")
     parser.add_argument("--set-up-only", action="store_true", help="do not start the server")
     parser.add_argument("--remove", action="store_true", help="remove the folder, with all work in it, and the users")
