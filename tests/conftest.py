@@ -38,7 +38,7 @@ def missing_hub():
         return importlib.import_module("start").missing()
     finally:
         sys.path.pop(0)
-        for name in ("start", "students", "users", "handout"):
+        for name in ("start", "students", "users", "handout", "collect"):
             sys.modules.pop(name, None)
 
 

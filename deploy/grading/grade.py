@@ -39,7 +39,7 @@ def main(arguments):
     parser.add_argument("--dask", metavar="ADDRESS", help="the address of a Dask scheduler, tcp://host:8786")
     parser.add_argument("--db", metavar="URL", help="the gradebook (SQLite in the course folder): postgresql://...")
     parser.add_argument("--image", help="a container image with the course in it, where there is no bubblewrap")
-    parser.add_argument("--unsafe", action="store_true", help="run without a sandbox where there is none")
+    parser.add_argument("--unsafe", action="store_true", help="run without a sandbox where there is none (Linux)")
     parser.add_argument("--again", action="store_true", help="grade all of them again")
     parser.add_argument("--cell", type=float, default=sandbox.LIMITS["cell"], help="seconds of one cell (%(default)g)")
     parser.add_argument("--seconds", type=float, default=sandbox.LIMITS["seconds"], help="of a notebook (%(default)g)")
