@@ -202,4 +202,4 @@ def test_the_lesson_shows_these_numbers(cell, expected):
 
 @pytest.mark.parametrize("row", ["row-1", "row-2", "row-3", "row-4", "row-5"])
 def test_each_of_the_five_gradients_is_drawn_under_all_three_policies(row):
-    assert "graph of all, taken, none: " in stored(LESSON, row)
+    assert "graph of all, taken, none: " in stored(NAME, row)
