@@ -35,6 +35,7 @@ import operator
 import os
 import pathlib
 import random
+import re
 import resource
 import secrets
 import select
@@ -135,13 +136,25 @@ def prepare(cells=()):
     api.tasks()
     # No page shows an SVG picture (see `show`), and what draws graphs needs what the sandbox refuses.
     autodiff.drawing.to_svg = lambda source: EMPTY
-    names = ["numpy", "numpy.testing", "inspect", "random", "dis", "ast", "tracemalloc", "linecache"]
-    if any("matplotlib" in cell.get("source", "") or "pylab" in cell.get("source", "") for cell in cells):
-        # While it is imported it does what `watch` refuses.
-        names += ["matplotlib.pyplot", "matplotlib_inline.backend_inline"]
-    for name in names:
+    for name in ["numpy", "numpy.testing", "inspect", "random", "dis", "ast", "tracemalloc", "linecache"]:
         __import__(name)
+    for name in sorted({name for cell in cells for name in named(cell.get("source", ""))}):
+        with contextlib.suppress(Exception):
+            __import__(name)
     return make_shell()
+
+
+def named(source):
+    """The modules of packages that do, while they are imported, what `watch` refuses: those that the text names."""
+    found = {"matplotlib.pyplot", "matplotlib_inline.backend_inline"} if "pylab" in source else set()
+    for name in re.findall(r"\b(?:matplotlib|scipy|sklearn|sympy)\b(?:\.\w+)*", source):
+        parts = name.split(".")
+        found.update(".".join(parts[:k]) for k in range(1, len(parts) + 1))
+        if parts[0] == "matplotlib":
+            found |= {"matplotlib.pyplot", "matplotlib_inline.backend_inline"}
+    for package, names in re.findall(r"^[ \t]*from +((?:scipy|sklearn|sympy)[\w.]*) +import +([\w, ]+)", source, re.M):
+        found.update(f"{package}.{name.split()[0]}" for name in names.split(",") if name.strip())
+    return found
 
 
 def digest():
