@@ -60,7 +60,7 @@ def _math_cos(g, out, x, y):
 
 def _cases_a(rng):
     def at(g, x, y, words):
-        return Case((np.array(g), _forward(np.array(x), np.array(y)), np.array(x), np.array(y)), words)
+        return Case((np.array(g), np.asarray(_forward(np.array(x), np.array(y))), np.array(x), np.array(y)), words)
 
     return [at(1.0, 3.0, 2.0, "as in the lesson, g = 1"),
             at(nonzero(rng), nonzero(rng), nonzero(rng), "single numbers"),
