@@ -9,7 +9,6 @@ figures go into README.md beside this file.
 """
 
 import argparse
-import itertools
 import json
 import os
 import pathlib
@@ -171,21 +170,35 @@ class cluster:
         self.count = count
 
     def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        python, port = [sys.executable, "-P", "-m", "distributed.cli"], address.rpartition(":")[2]
-        quiet = {"cwd": self.folder.name, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        scheduler = [*python[:-1], "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port,
-                     "--no-dashboard"]  # fmt: skip
-        worker = [*python[:-1], "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard",
-                  "--no-nanny", "--local-directory", self.folder.name]  # fmt: skip
-        self.running = [subprocess.Popen(c, **quiet) for c in (scheduler, *itertools.repeat(worker, self.count))]
+        self.folder, self.running = tempfile.TemporaryDirectory(), []
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def start(self):
         from dask.distributed import Client
 
+        # The scheduler writes this file when it answers. A question that comes earlier may wait for ever.
+        about = pathlib.Path(self.folder.name) / "scheduler.json"
+        self.run("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", about)
+        until = time.monotonic() + 60
+        while not about.exists() or not about.read_text().endswith("}"):
+            if time.monotonic() > until or self.running[0].poll() is not None:
+                raise RuntimeError("the scheduler of Dask does not start")
+            time.sleep(0.1)
+        address = json.loads(about.read_text())["address"]
+        for _ in range(self.count):
+            self.run("dask_worker", address, "--nthreads", "1", "--no-nanny", "--local-directory", self.folder.name)
         with Client(address, timeout="60s") as client:
             client.wait_for_workers(self.count, timeout=60)
         return address
+
+    def run(self, program, *arguments):
+        command = [sys.executable, "-P", "-m", f"distributed.cli.{program}", *arguments, "--no-dashboard"]
+        quiet = {"cwd": self.folder.name, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.running.append(subprocess.Popen(command, **quiet))
 
     def __exit__(self, *exc):
         for process in reversed(self.running):
