@@ -92,10 +92,10 @@ plt.plot([1, 2])
 plt.show()
 where = !echo {slot_1} $total
 %time where
-import scipy, sympy
+import scipy
 from scipy.special import erf
 from sklearn.datasets import load_digits
-assert scipy.stats.norm.cdf(0) == (1 + erf(0)) / 2 == float(sympy.Rational(1, 2)) and len(load_digits().target) == 1797
+assert scipy.stats.norm.cdf(0) == (1 + erf(0)) / 2 == 0.5 and len(load_digits().target) == 1797
 """
 
 
