@@ -315,14 +315,15 @@ def _memory_limit(allowance):
 
 def _allowance() -> int:
     """The bytes that a call may take: less where a control group would end the kernel of a student who takes more."""
-    return int(min(MEMORY, _group_limit() / 3))
+    return int(min(MEMORY, _group_limit(_OWN_GROUPS, _GROUPS) / 3))
 
 
-def _group_limit() -> float:
+@functools.cache  # asked for by each call of an answer
+def _group_limit(own_groups: str, groups: str) -> float:
     """The bytes that the control groups of the process may have together, version 1 or 2; infinite without a limit."""
     limits = [math.inf]
     with contextlib.suppress(OSError, ValueError):
-        for line in Path(_OWN_GROUPS).read_text().splitlines():
+        for line in Path(own_groups).read_text().splitlines():
             _, kinds, path = line.split(":", 2)
             if kinds and "memory" not in kinds.split(","):
                 continue
@@ -330,7 +331,7 @@ def _group_limit() -> float:
             # In a container the path may be that outside; then only the top is there, and it is the container's own.
             for group in (Path(path), *Path(path).parents):
                 with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
-                    limits.append(int(Path(_GROUPS, top, *group.parts[1:], name).read_text()))
+                    limits.append(int(Path(groups, top, *group.parts[1:], name).read_text()))
     return min(limits)
 
 
