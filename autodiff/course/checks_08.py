@@ -52,6 +52,10 @@ def _pair(by_x, by_y):
 _cos = lambda x, y: np.cos(x * y)
 _by_x = lambda x, y: y * np.cos(x * y) + 2 * x
 _by_y = lambda x, y: x * np.cos(x * y)
+# Mistakes of 08.a that are made in 08.b too.
+_no_cosine = _pair(lambda x, y: y + 2 * x, lambda x, y: x)
+_no_inner = _pair(lambda x, y: _cos(x, y) + 2 * x, _cos)
+_own_values = _pair(lambda x, y: x * _cos(x, y) + 2 * x, lambda x, y: y * _cos(x, y))
 
 
 def _math_cos(g, out, x, y):
@@ -121,7 +125,7 @@ _FAULTS_A = (
           "You differentiated x*y + x**2, without a sine around x*y. The outer function has a slope of its own, "
           "cos(x*y), and it multiplies the slope of what is inside. Near 0 the cosine is 1, and nobody notices.",
           "the chain rule: slope of the outer function, times slope of the inner one.",
-          (_pair(lambda x, y: y + 2 * x, lambda x, y: x),)),
+          (_no_cosine,)),
     Fault("sin-kept", "the sine was left as a sine",
           "There is sin(x*y) where cos(x*y) belongs. How fast a sine grows is told by the cosine.",
           "the derivative of sin.",
@@ -134,12 +138,12 @@ _FAULTS_A = (
           "The cosine is there, but nothing multiplies it. Inside the sine stands x*y, and that has a slope too: y "
           "when x moves, x when y moves.",
           "the chain rule: which factor comes from the inside?",
-          (_pair(lambda x, y: _cos(x, y) + 2 * x, _cos),)),
+          (_no_inner,)),
     Fault("own-value", "the inner slope is the value of the wrong slot",
           "In the share of x you multiply the cosine by x, or in that of y by y. The slope of x*y by x is y: the value "
           "in the *other* slot. With x = y there is no difference.",
           "the slope of x*y when only x moves, and when only y moves.",
-          (_pair(lambda x, y: x * _cos(x, y) + 2 * x, lambda x, y: y * _cos(x, y)),)),
+          (_own_values,)),
     Fault("exchanged", "a share stands in the place of the other one",
           "The number is right, and it belongs to the other operand. The first of the two shares is that of x, the "
           "second that of y.",
@@ -490,16 +494,16 @@ _FAULTS_B = (
     Fault("cos-missing", "the derivative of the sine is missing",
           "You differentiated x*y + x**2. The slope of the sine, cos(x*y), multiplies what is inside.",
           "the chain rule, in both partials.",
-          (_pair(lambda x, y: y + 2 * x, lambda x, y: x),)),
+          (_no_cosine,)),
     Fault("inner-missing", "the derivative of x*y inside the sine is missing",
           "The cosine is there, and no factor from the inside. The slope of x*y is y when x moves, and x when y moves.",
           "the chain rule, in both partials: slope of the sine, times slope of what stands in it.",
-          (_pair(lambda x, y: _cos(x, y) + 2 * x, _cos),)),
+          (_no_inner,)),
     Fault("own-value", "the inner slope is the value of the wrong slot",
           "The partial for x has the cosine times x, or that for y the cosine times y. The slope of x*y by x is y: the "
           "value in the *other* slot.",
           "the slope of x*y when only one of the two moves.",
-          (_pair(lambda x, y: x * _cos(x, y) + 2 * x, lambda x, y: y * _cos(x, y)),)),
+          (_own_values,)),
     Fault("math-cos", "a partial takes single numbers only",
           "`{name}` works with single numbers and stops with arrays. `math.cos(...)` and `float(...)` take one number "
           "at a time.",
