@@ -6,6 +6,7 @@ from .graph import PATH, Node, differentiable_inputs, is_floating, reachable
 
 REMOVED = "it was removed from the store."
 
+
 def why_missing(root, wrt, tensor: Node) -> str:
     """Why a store has no gradient for `tensor`: `root` is a weak reference to the root of its backward pass."""
     if root is None:

@@ -146,12 +146,11 @@ def prepare(cells=()):
 
 def named(source):
     """The modules of packages that do, while they are imported, what `watch` refuses: those that the text names."""
-    found = {"matplotlib.pyplot", "matplotlib_inline.backend_inline"} if "pylab" in source else set()
+    plots = re.search(r"\bmatplotlib\b|pylab", source)
+    found = {"matplotlib.pyplot", "matplotlib_inline.backend_inline"} if plots else set()
     for name in re.findall(r"\b(?:matplotlib|scipy|sklearn|sympy)\b(?:\.\w+)*", source):
         parts = name.split(".")
         found.update(".".join(parts[:k]) for k in range(1, len(parts) + 1))
-        if parts[0] == "matplotlib":
-            found |= {"matplotlib.pyplot", "matplotlib_inline.backend_inline"}
     for package, names in re.findall(r"^[ \t]*from +((?:scipy|sklearn|sympy)[\w.]*) +import +([\w, ]+)", source, re.M):
         found.update(f"{package}.{name.split()[0]}" for name in names.split(",") if name.strip())
     return found
