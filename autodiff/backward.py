@@ -9,13 +9,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from .gradstore import GradStore
-from .graph import Node, is_floating, sorted_nodes
+from .graph import Node, is_floating, leading_to, sorted_nodes
 from .recording import constant
 from .rules import identity
 
 _detecting = ContextVar("detect_nonfinite", default=False)
 GIVEN, RETURNED = "the cotangent given to backward holds {value}", "the rule of {op} returned {value}"
 SUMMED = "adding the share of {op} gave {value}"
+_lost = ContextVar("history_lost", default=None)
 strong_zeros = ContextVar("strong_zeros", default=False)  # of the pass that is running, for checkpoints within it
 
 
@@ -38,6 +39,23 @@ def detect_nonfinite():
         _detecting.reset(token)
 
 
+@contextmanager
+def history_lost():
+    """Within this context: a list of the tracked cotangents that partials returned where arrays were wanted."""
+    token = _lost.set(lost := [])
+    try:
+        yield lost
+    finally:
+        _lost.reset(token)
+
+
+def as_constant(share: Node) -> np.ndarray:
+    """The array of a cotangent that a partial returned as a Tensor, where gradients are arrays."""
+    if share.tracked and _lost.get() is not None:
+        _lost.get().append(share)
+    return share._array
+
+
 def backward(
     root: Node,
     cotangent=None,
@@ -53,9 +71,9 @@ def backward(
     _check_floating(root, "the root of a backward pass")
     targets = None if wrt is None else _targets(wrt, "wrt")
     stay = {*(_targets(keep, "keep") if keep else ()), *(targets or ())}
-    order = sorted_nodes(root, targets)
+    order, needed = (sorted_nodes(root), None) if targets is None else leading_to(set(targets), root)
     slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
-    needed, asked = (None, None) if targets is None else (set(order), frozenset(t._id for t in targets))
+    asked = None if targets is None else frozenset([t._id for t in targets])
     if needed is not None and root not in needed:
         return GradStore._of({}, root, asked)
     token = strong_zeros.set(strong_zero)

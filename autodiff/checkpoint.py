@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .backward import propagate, strong_zeros
-from .graph import Node, differentiable_inputs, is_floating
+from .graph import Node, captured, differentiable_inputs, is_floating
 from .recording import NO_PARAMS, alias, constant, frozen, new_id, record, recording
 from .rules import Rule
 from .tensor import Tensor
@@ -43,10 +43,10 @@ def checkpoint(f: Callable) -> Callable:
                             "checkpoint several results one by one, or stack them")  # fmt: skip
         if not value.tracked or value.id < start:
             return value
-        captured = tuple(_captured(value, start, own))
+        outside = tuple(t for t in captured(start, [value], (t for t in own if isinstance(t, Node))) if t._role)
         tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, Node)]
-        inputs = (*(a for _, a in tensors), *captured)
-        again = functools.partial(_shares, f, args, [i for i, _ in tensors], captured, kwargs)
+        inputs = (*(a for _, a in tensors), *outside)
+        again = functools.partial(_shares, f, args, [i for i, _ in tensors], outside, kwargs)
         rule = Rule(_no_forward, joint=again, name="checkpoint")
         values = tuple(t._array for t in inputs)
         return record(rule, value._array, inputs, values, NO_PARAMS, value._role)
@@ -65,22 +65,8 @@ def _alias(x):
     return alias(x) if x.tracked else constant(x._array)
 
 
-def _captured(value: Node, start: int, own: list) -> list[Node]:
-    """The older nodes that the graph of `value` ends in and that get a gradient, apart from the arguments."""
-    skip, found = set(t for t in own if isinstance(t, Node)), []
-    seen = {value}
-    todo = [value]
-    for node in todo:
-        for t in differentiable_inputs(node):
-            if t in seen or t in skip or not t._role:
-                continue
-            seen.add(t)
-            (todo if t._id > start else found).append(t)
-    return found
-
-
-def _shares(f, args, positions, captured, kwargs, g, y, *operands):
-    """Run `f` again, recorded, and pull the cotangent `g` back to the tensors among its arguments and to `captured`."""
+def _shares(f, args, positions, outside, kwargs, g, y, *operands):
+    """Run `f` again, recorded, and pull the cotangent `g` back to the tensors among its arguments and to `outside`."""
     constants = not isinstance(g, Node)
     token = recording.set(True)
     try:
@@ -95,10 +81,10 @@ def _shares(f, args, positions, captured, kwargs, g, y, *operands):
                 "a checkpointed function gave another value when it was run again: it must depend on its arguments "
                 "and captured tensors only. Pass random numbers in as arguments"
             )
-        targets = [*(args[i] for i in positions), *captured]
+        targets = [*(args[i] for i in positions), *outside]
         order = _newer(value, start, set(args[i] for i in positions))
         slots = {value: g}
-        propagate(order, slots, {*order, *targets}, set(), "all" if constants else "none", strong_zeros.get())
+        propagate(order, slots, {*order, *targets}, {*targets}, "all" if constants else "none", strong_zeros.get())
         return [slots.get(t) for t in targets]
     finally:
         recording.reset(token)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .backward import as_constant
 from .graph import Node
 from .recording import apply, frozen, value_of
 from .rules import Rule
@@ -93,6 +94,8 @@ def _checked(partial, op: str, operand: str, i: int):
         shape, dtype = np.shape(x), getattr(x, "dtype", None)
         if not isinstance(share, Node):
             share = np.asarray(share)
+        elif not isinstance(g, Node):
+            share = as_constant(share)
         if share.shape != shape:
             raise ValueError(f"the partial of {op} for {operand} returned shape {share.shape}, expected {shape}, the "
                              f"shape of {operand}: a cotangent has its operand's shape")  # fmt: skip

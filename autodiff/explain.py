@@ -18,7 +18,7 @@ def why_missing(root, wrt, tensor: Node) -> str:
         return "this backward pass did not leave one (its graph is gone by now, so there is no telling why)."
     if wrt is not None and tensor._id not in wrt:
         return "it was not among wrt=[...], so it was not asked for."
-    if wrt is None and tensor in set(reachable(root, everything=False, stale_ok=True)):
+    if wrt is None and tensor in set(reachable(root, stale_ok=True)):
         if tensor._rule is None:
             return "it was reached, but no rule on the way gave it a gradient."
         return ("its gradient was taken out once passed on, as those of the root and interior nodes are. Ask for it: "

@@ -99,20 +99,49 @@ def sorted_nodes(root: Node, wrt: Iterable[Node] | None = None) -> list[Node]:
     >>> len(ad.sorted_nodes(y))
     61
     """
-    if wrt is not None:
-        wrt = {t for t in ([wrt] if isinstance(wrt, Node) else wrt) if is_floating(t._array.dtype)}
-    found = reachable(root, everything=wrt is not None)
-    return found if wrt is None else _leading_to(wrt, found)
+    if wrt is None:
+        return reachable(root)
+    return leading_to({t for t in ([wrt] if isinstance(wrt, Node) else wrt) if is_floating(t._array.dtype)}, root)[0]
 
 
-def reachable(root: Node, everything: bool, stale_ok: bool = False) -> list[Node]:
-    """Every node on a differentiable path to a Var, users first; with `everything`, to a plain tensor as well."""
-    if not everything and root._role != PATH:
-        return []
-    found, seen, tensor = [root], {root}, Node.kind
+def reachable(root: Node, stale_ok: bool = False) -> list[Node]:
+    """Every node on a differentiable path to a Var, users first."""
+    return _walk(root, (), 0, False, stale_ok)[0] if root._role == PATH else []
+
+
+def leading_to(targets: set[Node], root: Node) -> tuple[list[Node], set[Node]]:
+    """The nodes from `root` on that are targets or lead to one, users first; and the same as a set."""
+    if not targets:
+        return [], set()
+    plain = any([t._role != PATH for t in targets])  # a Var is reached through nodes on a path to a Var
+    oldest = min([t._id for t in targets])  # what is older than all of them leads to none
+    found, seen, all_lead = _walk(root, targets, oldest, plain, False)
+    if all_lead:
+        return found, seen
+    order, leads, tensor = [], set(targets), Node.kind
+    for node in reversed(found):
+        rule = node._rule
+        if rule is not None:
+            for t in node._inputs if rule.every else differentiable_inputs(node):
+                if isinstance(t, tensor) and t in leads:
+                    leads.add(node)
+                    break
+        if node in leads:
+            order.append(node)
+    order.reverse()
+    return order, leads
+
+
+def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool):
+    """What differentiable paths from `root` reach, users first; the same as a set; whether all of it leads to a target.
+
+    `plain`: also what is on no path to a Var. Nothing below the id `oldest` is visited.
+    """
+    found, seen, all_lead, tensor = [root], {root}, not plain, Node.kind
     for node in found:  # grows while we walk it
         rule = node._rule
         if rule is None:
+            all_lead = all_lead and node in targets
             continue
         if not rule.every and not stale_ok:
             _refuse_stale(node)
@@ -122,21 +151,38 @@ def reachable(root: Node, everything: bool, stale_ok: bool = False) -> list[Node
             if t._role == PATH:
                 if t._rule is None and t._sets and node._id < t._sets[-1] and not stale_ok:
                     _refuse_stale(node)
-            elif not everything:
+            elif not plain:
+                all_lead = False
                 continue
             if t not in seen:
+                if t._id < oldest:
+                    all_lead = False
+                    continue
                 seen.add(t)
                 found.append(t)
     found.sort(key=attrgetter("_id"), reverse=True)
-    return found
+    return found, seen, all_lead
 
 
-def _leading_to(targets: set[Node], nodes: list[Node]) -> list[Node]:
-    """Those of `nodes` (users first) that are targets or lead to one."""
-    leads: dict[Node, bool] = {}
-    for node in reversed(nodes):
-        leads[node] = node in targets or any(leads.get(t, False) for t in differentiable_inputs(node))
-    return [node for node in nodes if leads[node]]
+def captured(start: int, roots: Iterable[Node], own: Iterable[Node] = ()) -> list[Node]:
+    """The tensors older than the id `start` from which `roots` were computed since, other than by way of `own`.
+
+    So these are what a function that was run since `start` got from outside, as far as its results depend on it. Every
+    edge counts, also those that pass no gradient on: a partial may read an operand that it has none for.
+    """
+    older, tensor = [], Node.kind
+    seen = set(own)
+    todo = [root for root in roots if root not in seen]
+    seen.update(todo)
+    for node in todo:  # grows while we walk it
+        if node._id < start:
+            older.append(node)
+            continue
+        for t in node._inputs:
+            if isinstance(t, tensor) and t not in seen:
+                seen.add(t)
+                todo.append(t)
+    return older
 
 
 def _refuse_stale(node: Node) -> None:

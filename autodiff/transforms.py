@@ -1,9 +1,12 @@
 """Functions of functions: gradients, Jacobians and products with them, built on nothing but `backward`.
 
-At the top level these take numbers and arrays and give arrays. Inside one another, and when an argument is a Tensor,
-they take and give Tensors, tracked if an argument is, so they nest freely, closures included. Every call differentiates
-with respect to nodes of its own, so an inner derivative never sees an outer one's variable as its own (no perturbation
-confusion).
+At the top level these take numbers and arrays and give arrays. Inside one another, when an argument is a Tensor, and when
+the function has captured a tracked one, they take and give Tensors. These are tracked when the result depends on a tracked
+Tensor that is older than the call, whether it came as an argument or was captured: the recorded graph tells (`captured`).
+So transforms nest freely. Every call differentiates with respect to nodes of its own, so an inner derivative never sees an
+outer one's variable as its own (no perturbation confusion).
+
+An argument may be a nested tuple, list or dict of arrays and numbers; its gradient then has the same structure.
 """
 
 from __future__ import annotations
@@ -14,17 +17,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .backward import backward
+from .backward import backward, history_lost
 from .gradstore import GradStore
-from .graph import Node, is_floating
-from .recording import alias, constant, recording
+from .graph import Node, is_floating, captured
+from .recording import alias, constant, new_id, recording
+from .structure import leaves, rebuilt, walk
 from .tensor import Tensor, Var
 
 _nested = ContextVar("nested", default=False)
 
 
 def grad(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
-    """The function that computes the gradient of `f`, in the shape of its argument.
+    """The function that computes the gradient of `f`, in the shape and structure of its argument.
 
     `argnums`: the position of the argument, or a tuple of them; then a tuple comes back. `f` must return one number
     (any one-element shape), else ValueError. An argument that is not reached, and a constant `f`, give zeros.
@@ -33,6 +37,8 @@ def grad(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     >>> import autodiff as ad
     >>> ad.grad(lambda x, y: (x * y + x) ** 2, argnums=(0, 1))(3.0, 2.0)
     (array(54.), array(54.))
+    >>> ad.grad(lambda p: p["w"] * 3.0 + p["b"])({"w": 2.0, "b": 1.0})
+    {'w': array(3.), 'b': array(1.)}
     """
     with_value = value_and_grad(f, argnums)
 
@@ -51,12 +57,8 @@ def value_and_grad(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """
 
     def value_and_gradient(*args, **kwargs):
-        positions = _positions(argnums, args)
-        run = _Run(f, args, kwargs, positions)
-        if run.output.size != 1:
-            raise ValueError(f"grad needs a function that returns one number, but {_name(f)} returned shape "
-                             f"{run.output.shape}; sum it, or use jacobian or vjp")  # fmt: skip
-        grads = run.pull(None)
+        run = _Run(f, args, kwargs, _positions(argnums, args))
+        grads = run.given(run.pull(run.one_number("grad")))
         return run.given_back(run.output), grads if isinstance(argnums, tuple) else grads[0]
 
     return _named(value_and_gradient, f, "value_and_grad")
@@ -76,7 +78,7 @@ def vjp(f: Callable, *primals) -> tuple:
     run = _Run(f, primals, {}, tuple(range(len(primals))))
 
     def pullback(cotangent=None):
-        return run.pull(cotangent)
+        return run.given(run.pull(run.output, cotangent), tensors=isinstance(cotangent, Node))
 
     return run.given_back(run.output), pullback
 
@@ -84,8 +86,8 @@ def vjp(f: Callable, *primals) -> tuple:
 def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
     """``(y, tangent)``: the value of `f`, and J·t, how it changes along the tangents.
 
-    Two reverse passes: vᵀJ is linear in v, and its derivative in v along t is J·t. `tangents` have the shapes and
-    dtypes of `primals`; ValueError for another shape, TypeError for another dtype.
+    Two reverse passes: vᵀJ is linear in v, and its derivative in v along t is J·t. `tangents` have the structure, shapes
+    and dtypes of `primals`; ValueError for another structure or shape, TypeError for another dtype.
 
     >>> import autodiff as ad
     >>> ad.jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 10.0))
@@ -93,23 +95,21 @@ def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
     """
     if len(primals) != len(tangents):
         raise ValueError(f"jvp needs one tangent for each primal, got {len(tangents)} for {len(primals)}")
-    run = _Run(f, primals, {}, tuple(range(len(primals))), graph=True, others=tangents)
-    tangents = [_tangent(t, x, i) for i, (t, x) in enumerate(zip(tangents, run.inputs))]
+    run = _Run(f, primals, {}, tuple(range(len(primals))), along=tangents)
     if not is_floating(run.output.dtype):
         return run.given_back(run.output), run.given_back(constant(np.zeros(run.output.shape)))
     with _inside(recorded=True):
         v = Var(np.ones(run.output.shape, run.output.dtype))
-        pulled = run.pull(v)
-        along = sum(((g * t).sum() for g, t in zip(pulled, tangents)), start=constant(np.zeros((), run.output.dtype)))
-        tangent = _gradients(along, None, [v], "none" if run.graph_out else "all")[0]
+        slope = run.slope(run.pull(run.output, v), run.output.dtype)
+    (tangent,) = run.pull(slope, wrt=[v])
     return run.given_back(run.output), run.given_back(tangent)
 
 
 def jacobian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """The function that computes all partial derivatives of `f`, in the output's shape followed by the argument's.
 
-    One backward pass for each entry of the output. `f` may return a tuple; then a tuple comes back, and within it one
-    for a tuple of `argnums`.
+    One backward pass for each entry of the output. `f` may return a tuple, list or dict; then the same comes back, and
+    within it a tuple for a tuple of `argnums`, and the structure of the argument.
 
     >>> import numpy as np, autodiff as ad
     >>> ad.jacobian(lambda x: np.stack([x[0] * x[1], x[0] ** 2 + x[1]]))(np.array([2.0, 3.0]))
@@ -118,19 +118,17 @@ def jacobian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """
 
     def all_partials(*args, **kwargs):
-        positions = _positions(argnums, args)
-        run = _Run(f, args, kwargs, positions, several=True)
+        run = _Run(f, args, kwargs, _positions(argnums, args), several=True)
         results = []
         for output in run.outputs:
             rows = []
             for i in range(output.size):
                 unit = np.zeros(output.shape, output.dtype)
                 unit.flat[i] = 1
-                rows.append(run.pull(unit, output))
-            blocks = [_stacked([row[k] for row in rows], output, x) for k, x in enumerate(run.inputs)]
-            blocks = tuple(run.given_back(b) for b in blocks)
+                rows.append(run.pull(output, unit))
+            blocks = run.given([_stacked([row[k] for row in rows], output, x) for k, x in enumerate(run.inputs)])
             results.append(blocks if isinstance(argnums, tuple) else blocks[0])
-        return tuple(results) if run.is_tuple else results[0]
+        return rebuilt(run.returned, iter(results))
 
     return _named(all_partials, f, "jacobian")
 
@@ -138,7 +136,8 @@ def jacobian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
 def hessian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """The function that computes all second partial derivatives of `f`, which must return one number.
 
-    Its shape is the argument's shape twice; for a tuple of `argnums`, a tuple of tuples.
+    Its shape is the argument's shape twice; for a tuple of `argnums`, a tuple of tuples, and for an argument with
+    structure, that structure twice.
 
     >>> import numpy as np, autodiff as ad
     >>> ad.hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]))
@@ -151,52 +150,89 @@ def hessian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
 def hvp(f: Callable, x, v):
     """The product of the Hessian of `f` at `x` with `v`, without building the Hessian.
 
+    Two reverse passes: the gradient's product with `v` is one number, whose gradient is H·v. `v` has the structure,
+    shapes and dtypes of `x`.
+
     >>> import numpy as np, autodiff as ad
     >>> ad.hvp(lambda x: x[0] ** 2 * x[1], np.array([3.0, 5.0]), np.array([1.0, 0.0]))
     array([10.,  6.])
     """
-    return jvp(grad(f), (x,), (v,))[1]
+    run = _Run(f, (x,), {}, (0,), along=(v,))
+    output = run.one_number("hvp")
+    with _inside(recorded=True):
+        slope = run.slope(_gradients(output, None, run.inputs, "none"), output.dtype)
+    return run.given(run.pull(slope))[0]
 
 
 # How a function is run
 
 
 class _Run:
-    """One forward of `f` on nodes of its own, and the ways back."""
+    """One forward of `f` on nodes of its own, and the ways back.
 
-    def __init__(self, f, args, kwargs, positions, *, graph=False, several=False, others=()):
-        tensors = [a for a in (*args, *kwargs.values(), *others) if isinstance(a, Node)]
-        self.tensors_out = _nested.get() or bool(tensors)
-        self.graph_out = _nested.get() or any(t.tracked for t in tensors)  # else the caller knows of no graph
-        self.recorded = recording.get()
-        self.graph = graph or self.graph_out
-        args = list(args)
+    `inputs`: these nodes, one for each leaf of the arguments at `positions`; `returned`: what `f` returned, and
+    `outputs`: its leaves as Tensors. `tensors`: whether the caller gets Tensors. `along`: tangents of the inputs.
+    """
+
+    def __init__(self, f, args, kwargs, positions, *, several=False, along=()):
+        self.start, self.recorded = new_id(), recording.get()
+        self.f, self.primals = f, tuple(args[i] for i in positions)
+        given = leaves([*args, *kwargs.values(), *along])
         with _inside(recorded=True):
-            self.inputs = [_own(args[i], i, f) for i in positions]
-            for i, x in zip(positions, self.inputs):
-                args[i] = x
-            output = f(*args, **kwargs)
-            self.is_tuple = several and isinstance(output, (tuple, list))
-            self.outputs = [_tensor(o, f) for o in (output if self.is_tuple else (output,))]
+            named = [leaf for i in positions for leaf in walk(args[i], _argument(f, i))]
+            self.inputs = [_own(value, name, f) for name, value in named]
+            own, args = iter(self.inputs), list(args)
+            for i in positions:
+                args[i] = rebuilt(args[i], own)
+            self.tangents = [_tangent(*leaf) for i in positions[: len(along)]
+                             for leaf in walk(self.primals[i], _argument(f, i), along[i])]  # fmt: skip
+            self.returned = f(*args, **kwargs)
+            outputs = leaves(self.returned) if several else [self.returned]
+            self.outputs = [_tensor(output, f) for output in outputs]
         self.output = self.outputs[0] if self.outputs else None
+        self.history = self.depends(self.outputs + self.tangents)
+        self.tensors = self.history or _nested.get() or any([isinstance(leaf, Node) for leaf in given])
 
-    def pull(self, cotangent, output=None):
-        """The cotangents of the inputs: Tensors where the caller gave one, tracked where it differentiates further."""
-        graph = self.graph or isinstance(cotangent, Node) and cotangent.tracked
-        with _inside(recorded=True) if graph else _inside():
-            output = self.output if output is None else output
-            grads = _gradients(output, cotangent, self.inputs, "none" if graph else "all")
-        if not (graph or self.tensors_out or isinstance(cotangent, Node)):
-            return tuple(np.array(g._array) for g in grads)
-        return tuple(g if not g.tracked or recording.get() or _nested.get() else g.detach() for g in grads)
+    def depends(self, results) -> bool:
+        """Whether `results` depend on a tracked tensor that is older than this run, and are to be recorded as doing so."""
+        return self.recorded and any([t.tracked for t in captured(self.start, results)])
 
-    def given_back(self, t):
+    def one_number(self, transform: str) -> Tensor:
+        if self.output.size != 1:
+            raise ValueError(f"{transform} needs a function that returns one number, but {_name(self.f)} returned shape "
+                             f"{self.output.shape}; sum it, or use jacobian or vjp")  # fmt: skip
+        return self.output
+
+    def pull(self, output, cotangent=None, wrt=None) -> list[Tensor]:
+        """The cotangents of the inputs, or of `wrt`; with a graph where the caller may differentiate further."""
+        wrt = self.inputs if wrt is None else wrt
+        if not recording.get() or not (self.history or isinstance(cotangent, Node) and cotangent.tracked):
+            with _inside(), history_lost() as lost:
+                grads = _gradients(output, cotangent, wrt, "all")
+            if not lost:
+                return grads
+            self.tensors = self.history = True  # a partial of the user's own has captured a tracked tensor
+        with _inside(recorded=True):
+            return _gradients(output, cotangent, wrt, "none")
+
+    def slope(self, grads, dtype) -> Tensor:
+        """The sum of the products of these gradients with the tangents."""
+        products = [(g * t).sum() for g, t in zip(grads, self.tangents)]
+        total = sum(products, start=constant(np.zeros((), dtype)))
+        self.history = self.history or self.depends([total])
+        self.tensors = self.tensors or self.history
+        return total
+
+    def given(self, grads, tensors=False) -> tuple:
+        """The gradients as the caller gets them: for each primal, in its structure."""
+        grads = iter([self.given_back(g, tensors) for g in grads])
+        return tuple([rebuilt(primal, grads) for primal in self.primals])
+
+    def given_back(self, t, tensors=False):
         """What the caller gets: a Tensor where it gave one, tracked where it differentiates further; else an array."""
-        if not isinstance(t, Node):
-            return t
-        if not self.tensors_out:
+        if not (self.tensors or tensors):
             return np.array(t._array)
-        return t if not t.tracked or self.graph_out and self.recorded else t.detach()
+        return t if not t.tracked or self.history or tensors else t.detach()
 
 
 @contextmanager
@@ -218,24 +254,26 @@ def _gradients(output: Tensor, cotangent, inputs, detach: str) -> list[Tensor]:
     return [store.or_insert(x) for x in inputs]
 
 
-def _own(arg, position: int, f) -> Tensor:
-    """A node of this transform's own for an argument: a Var, or a copy of a Tensor that passes gradients on to it."""
-    array = arg._array if isinstance(arg, Node) else np.asarray(arg)
+def _own(value, name: str, f) -> Tensor:
+    """A node of this transform's own for a leaf of an argument: a Var, or a copy of a Tensor that passes gradients on."""
+    array = value._array if isinstance(value, Node) else np.asarray(value)
     if not is_floating(array.dtype):
-        raise TypeError(f"argument {position} of {_name(f)} holds {array.dtype}: only floating numbers can be "
+        raise TypeError(f"argument {name} of {_name(f)} holds {array.dtype}: only floating numbers can be "
                         "differentiated. Pass 2.0 for 2, or convert it with .astype(float)")  # fmt: skip
-    if isinstance(arg, Node) and arg.tracked:
-        return alias(arg)
+    if isinstance(value, Node) and value.tracked:
+        return alias(value)
     return Var(array)
 
 
-def _tangent(t, x: Tensor, i: int) -> Tensor:
+def _tangent(name: str, x, t) -> Tensor:
+    """The tangent `t` of the leaf `x`, which is called `name`."""
+    x = x if isinstance(x, Node) else np.asarray(x)
     weak = isinstance(t, (int, float)) and not isinstance(t, np.generic)
     t = t if isinstance(t, Node) else constant(np.asarray(t, x.dtype if weak else None))
     if t.shape != x.shape:
-        raise ValueError(f"jvp: tangent {i} has shape {t.shape}, but primal {i} has shape {x.shape}")
+        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {x.shape}")
     if t.dtype != x.dtype:
-        raise TypeError(f"jvp: tangent {i} holds {t.dtype}, but primal {i} holds {x.dtype}")
+        raise TypeError(f"the tangent of {name} holds {t.dtype}, but {name} holds {x.dtype}")
     return t
 
 
@@ -250,7 +288,7 @@ def _tensor(output, f) -> Tensor:
 
 def _stacked(rows: list, output: Tensor, x: Tensor):
     shape = (*output.shape, *x.shape)
-    return np.reshape(np.stack(rows), shape) if rows else np.zeros(shape, x.dtype)
+    return np.reshape(np.stack(rows), shape) if rows else constant(np.zeros(shape, x.dtype))
 
 
 def _positions(argnums, args) -> tuple[int, ...]:
@@ -264,6 +302,13 @@ def _positions(argnums, args) -> tuple[int, ...]:
     if len(set(positions)) != len(positions):
         raise ValueError(f"argnums={argnums!r} names an argument twice")
     return positions
+
+
+def _argument(f, position: int) -> str:
+    """What messages call an argument: its name in the definition of `f`, else its position."""
+    code = getattr(f, "__code__", None)
+    names = code.co_varnames[hasattr(f, "__self__") : code.co_argcount] if code else ()
+    return names[position] if position < len(names) else str(position)
 
 
 def _name(f) -> str:

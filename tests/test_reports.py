@@ -830,7 +830,7 @@ def test_B055_zeros_and_no_gradient_are_told_apart():
     assert x not in pruned and pruned[other].item() == 3
     with pytest.raises(KeyError, match="pruned"):
         pruned[x]
-    for f in (lambda x: (x**0).sum(), lambda x: (x * 0).sum(), lambda x: other * 2, lambda x: 3.0):
+    for f in (lambda x: (x**0).sum(), lambda x: (x * 0).sum(), lambda x: other.data * 2, lambda x: 3.0):
         assert ad.grad(f)(np.ones(3)).tolist() == [0, 0, 0]
 
 
@@ -1205,7 +1205,7 @@ def test_B081_no_alias_of_a_value_can_be_written_to_behind_the_graph():
 
 
 def test_B081_what_a_transform_hands_out_may_be_written_to_without_harm():
-    w = ad.Var([1.0, 2.0])
+    w = np.array([1.0, 2.0])
     f = lambda x: (w * x).sum()
     for _ in range(2):
         value, g = ad.value_and_grad(f)(np.ones(2))
@@ -1225,7 +1225,7 @@ def test_B081_what_a_transform_hands_out_may_be_written_to_without_harm():
         return x
 
     with pytest.raises(ValueError, match="read-only"):
-        spoiling(w)
+        spoiling(ad.Var(w))
 
 
 def test_B083_an_augmented_assignment_makes_a_new_tensor_and_leaves_the_old_graph_as_it_was():

@@ -127,7 +127,7 @@ def _tensor_graph(roots: list, names: dict) -> Graph:
     found = sorted(seen, key=lambda t: t._id)
     visited = set()
     for root in roots:
-        visited.update(reachable(root, everything=False, stale_ok=True))
+        visited.update(reachable(root, stale_ok=True))
     views = {t: _view(t, f"n{i}", visited, names) for i, t in enumerate(found)}
     _settle_handles(views)
     count = 0

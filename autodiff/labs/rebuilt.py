@@ -13,7 +13,7 @@ def rebuilt(root: Node, other=lambda node: None, cut=frozenset()) -> dict[Node, 
     is a constant. Values stay as they are, so nothing is computed again.
     """
     copies: dict[Node, Node] = {}
-    for node in reversed(reachable(root, everything=False)):
+    for node in reversed(reachable(root)):
         if node._rule is None:
             copies[node] = node
             continue

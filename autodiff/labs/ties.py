@@ -104,7 +104,7 @@ def compare(f, *inputs) -> Ties:
         answers.append((name, grads, flat, valid))
     names = entry_names(f, shapes)
     made = [Answer(name, grads, valid, _why(flat, valid, nearby, names)) for name, grads, flat, valid in answers]
-    switched = any(_rule_under("split", n) for n in reachable(root, everything=False) if n._rule is not None)
+    switched = any(_rule_under("split", n) for n in reachable(root) if n._rule is not None)
     return Ties(float(np.sum(root.data)), tuple(made), nearby, switched)
 
 
