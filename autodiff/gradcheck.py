@@ -50,6 +50,7 @@ from .checking.report import (
 )
 from .checking.study import LADDER, Judgement, Study
 from .graph import PATH, Node, sorted_nodes
+from .structure import rebuilt, walk
 from .tensor import Var
 
 DIRECTIONS = 8  # how many random directions stand for an input with too many entries
@@ -77,9 +78,10 @@ def gradcheck(
     """Whether the gradients of `f` agree with differences of its values: a `GradcheckReport`, true if they do.
 
     `f` takes the inputs and returns a Tensor or a tuple of them; integer outputs and plain arrays count as constants.
-    `inputs`: a floating array, a Var or a number, or a tuple of them; integers and plain Tensors are passed on and not
-    checked. `eps`: the step; left out, it follows from dtype and magnitude. An entry agrees when |analytic - numeric|
-    <= atol + rtol * |numeric|, and as the numeric slope is uncertain itself, that much is allowed as well.
+    `inputs`: a floating array, a Var or a number, or a tuple of them, each of which may be a nested tuple, list or dict
+    as well; integers and plain Tensors are passed on and not checked. `eps`: the step; left out, it follows from dtype
+    and magnitude. An entry agrees when |analytic - numeric| <= atol + rtol * |numeric|, and as the numeric slope is
+    uncertain itself, that much is allowed as well.
     `fast_mode`: along `directions` random directions instead of entry by entry; inputs with more than `max_entries`
     entries always are. `rng`: the seed of cotangents and directions. `hold_detached`: on the numeric side too, what was
     detached stays as it is. `allow_float32`: check float32 inputs, with tolerances that suit their precision.
@@ -147,8 +149,10 @@ def _given_back(report: GradcheckReport, raise_exception: bool) -> GradcheckRepo
 
 def _check(order: int, f, inputs, settings: _Settings, rng) -> GradcheckReport:
     several = isinstance(inputs, tuple) or isinstance(inputs, list) and any(hasattr(i, "shape") for i in inputs)
-    items = list(inputs) if several else [inputs]
-    names = _names(f, items)
+    arguments = list(inputs) if several else [inputs]
+    named = [leaf for name, a in zip(_names(f, arguments), arguments) for leaf in walk(a, name)]
+    names, items = [name for name, _ in named], [item for _, item in named]
+    call = f if [*map(id, items)] == [*map(id, arguments)] else lambda *items: f(*rebuilt(arguments, iter(items)))
     positions, values, notes = [], [], []
     for i, item in enumerate(items):
         value = _value_to_check(item, names[i], settings)
@@ -164,7 +168,7 @@ def _check(order: int, f, inputs, settings: _Settings, rng) -> GradcheckReport:
     names = [names[p] for p in positions]
     notes += _shared_memory(names, values)
     rng = np.random.default_rng(rng)
-    subject = First(f, items, positions, names)
+    subject = First(call, items, positions, names)
     before = [v.copy() for v in values]
     if order == 2:
         outputs = [y for y in subject.record([Var(v) for v in values]) if differentiable(y)]
@@ -191,7 +195,7 @@ def _value_to_check(item, name: str, settings: _Settings):
         if item._rule is not None:
             raise TypeError(f"gradcheck: input {name} was computed from other tensors; pass its .data, or a Var")
         value = item._array if item.is_variable else None
-    elif isinstance(item, (float, list, np.ndarray, np.generic)) and not isinstance(item, (bool, str)):
+    elif isinstance(item, (float, np.ndarray, np.generic)):
         value = np.asarray(item)
         if value.dtype.kind == "c":
             raise TypeError(f"gradcheck: input {name} is complex; complex numbers are not supported")

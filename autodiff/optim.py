@@ -1,39 +1,51 @@
-"""Optimisers: they read a gradient store and give Vars new values."""
+"""Optimisers: they read gradients and give Vars new values."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 
 from .gradstore import GradStore
+from .graph import Node
+from .structure import walk
 from .tensor import Var
 
 
 class _Optimiser:
     """Checks, then updates: when something does not fit, no Var has changed."""
 
-    def __init__(self, params: Iterable[Var], lr: float):
-        self.params = [params] if isinstance(params, Var) else list(params)
-        for p in self.params:
+    def __init__(self, params, lr: float):
+        tree = params if isinstance(params, (Var, tuple, list, dict)) else list(params)
+        named = dict(walk(tree, "params"))
+        for name, p in named.items():
             if not isinstance(p, Var):
-                raise TypeError(f"an optimiser changes Vars, got {type(p).__name__}")
-        if len(set(self.params)) != len(self.params):
-            raise ValueError("a Var is listed twice: it would be updated twice")
+                raise TypeError(f"an optimiser changes Vars, but {name} is a {type(p).__name__}; use ad.Var")
+        seen: dict[Var, str] = {}
+        for name, p in named.items():
+            if seen.setdefault(p, name) != name:
+                raise ValueError(f"{seen[p]} and {name} are one Var: it would be updated twice")
         if isinstance(lr, bool) or not isinstance(lr, (int, float, np.integer, np.floating)):
             raise TypeError(f"lr is a number, got {type(lr).__name__}")
         if not lr >= 0:
             raise ValueError(f"lr must not be negative, got {lr}")
-        self.lr = float(lr)
+        self.params, self._tree, self.lr = list(named.values()), tree, float(lr)
 
-    def step(self, grads: GradStore) -> None:
-        """Update every Var that has a gradient in `grads`; the others keep their values and their state."""
-        found = [(p, grads.get(p)) for p in self.params]
-        found = [(p, g._array) for p, g in found if g is not None]
-        for p, g in found:
+    def step(self, grads) -> None:
+        """Update every Var that has a gradient in `grads`; the others keep their values and their state.
+
+        `grads`: a `GradStore`, or gradients in the structure of the parameters, as `ad.grad` gives them; None for
+        "no gradient".
+        """
+        if isinstance(grads, GradStore):
+            found = [(name, p, grads.get(p)) for name, p in walk(self._tree, "params")]
+        else:
+            found = list(walk(self._tree, "params", grads))
+        found = [(name, p, g._array if isinstance(g, Node) else np.asarray(g)) for name, p, g in found if g is not None]
+        for name, p, g in found:
             if g.shape != p.shape:
-                raise ValueError(f"the gradient of {p.label} has shape {g.shape}")
-        updates = [(p, np.asarray(new)) for p, new in self._updates(found)]
+                raise ValueError(f"the gradient of {name} has shape {g.shape}, but {name} has shape {p.shape}")
+            if g.dtype.kind != "f":
+                raise TypeError(f"the gradient of {name} holds {g.dtype}; gradients are floating")
+        updates = [(p, np.asarray(new)) for p, new in self._updates([(p, g) for _, p, g in found])]
         for p, new in updates:
             p._replace(new)
 
@@ -41,16 +53,16 @@ class _Optimiser:
 class SGD(_Optimiser):
     """Gradient descent: p ← p - lr·g.
 
-    `params`: Vars. `lr`: the learning rate. TypeError when a parameter is not a Var.
+    `params`: Vars, also in nested tuples, lists and dicts. `lr`: the learning rate. TypeError when one is not a Var.
 
     >>> import autodiff as ad
-    >>> w = ad.Var([1.0, 2.0])
-    >>> ad.optim.SGD([w], lr=0.5).step((w * w).sum().backward())
-    >>> w
-    Var([0., 0.])
+    >>> params = {"w": ad.Var([1.0, 2.0])}
+    >>> ad.optim.SGD(params, lr=0.5).step((params["w"] ** 2).sum().backward())
+    >>> params
+    {'w': Var([0., 0.])}
     """
 
-    def __init__(self, params: Iterable[Var], lr: float = 0.01):
+    def __init__(self, params, lr: float = 0.01):
         super().__init__(params, lr)
 
     def _updates(self, found):
@@ -62,7 +74,7 @@ class AdamW(_Optimiser):
 
     With t the number of steps: m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², and
     p ← p·(1 - lr·weight_decay) - lr·(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + eps).
-    `params`: Vars. Defaults are PyTorch's. TypeError when a parameter is not a Var.
+    `params`: Vars, also in nested tuples, lists and dicts. Defaults are PyTorch's. TypeError when one is not a Var.
 
     >>> import autodiff as ad
     >>> w = ad.Var([1.0, 2.0])
@@ -71,7 +83,7 @@ class AdamW(_Optimiser):
     Var([0.5, 1.5])
     """
 
-    def __init__(self, params: Iterable[Var], lr: float = 0.001, betas: tuple[float, float] = (0.9, 0.999),
+    def __init__(self, params, lr: float = 0.001, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0.01):  # fmt: skip
         super().__init__(params, lr)
         if not all(0 <= b < 1 for b in betas):

