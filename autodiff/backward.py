@@ -70,7 +70,7 @@ def backward(
         raise ValueError(f"detach={detach!r}: expected 'all', 'taken' or 'none'")
     _check_floating(root, "the root of a backward pass")
     targets = None if wrt is None else _targets(wrt, "wrt")
-    stay = {*(_targets(keep, "keep") if keep else ()), *(targets or ())}
+    stay = {t for t in (*(_targets(keep, "keep") if keep else ()), *(targets or ())) if t._rule is not None}
     order, needed = (sorted_nodes(root), None) if targets is None else leading_to(set(targets), root)
     slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
     asked = None if targets is None else frozenset([t._id for t in targets])
@@ -90,7 +90,7 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
     Gradients that will be constants are arrays, and rules run on arrays. Gradients that must be differentiable are
     Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
-    `needed`: the nodes that get a gradient, or None for all that can have one; `stay`: those that keep it.
+    `needed`: the nodes that get a gradient, or None for all that can have one; `stay`: those that keep it. Leaves do.
     """
     arrays, taken, detecting = detach == "all", detach == "taken", _detecting.get()
     careful = not arrays or strong_zero or detecting

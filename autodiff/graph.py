@@ -109,15 +109,18 @@ def reachable(root: Node, stale_ok: bool = False) -> list[Node]:
     return _walk(root, (), 0, False, stale_ok)[0] if root._role == PATH else []
 
 
-def leading_to(targets: set[Node], root: Node) -> tuple[list[Node], set[Node]]:
-    """The nodes from `root` on that are targets or lead to one, users first; and the same as a set."""
+def leading_to(targets: set[Node], root: Node) -> tuple[list[Node], set[Node] | None]:
+    """The nodes from `root` on that are targets or lead to one, users first; and a set of them all.
+
+    In place of the set None, where all that a backward pass would visit by itself leads to a target.
+    """
     if not targets:
         return [], set()
     plain = any([t._role != PATH for t in targets])  # a Var is reached through nodes on a path to a Var
     oldest = min([t._id for t in targets])  # what is older than all of them leads to none
-    found, seen, all_lead = _walk(root, targets, oldest, plain, False)
+    found, all_lead = _walk(root, targets, oldest, plain, False)
     if all_lead:
-        return found, seen
+        return found, None
     order, leads, tensor = [], set(targets), Node.kind
     for node in reversed(found):
         rule = node._rule
@@ -133,7 +136,7 @@ def leading_to(targets: set[Node], root: Node) -> tuple[list[Node], set[Node]]:
 
 
 def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool):
-    """What differentiable paths from `root` reach, users first; the same as a set; whether all of it leads to a target.
+    """What differentiable paths from `root` reach, users first, and whether all of it and all beside it is asked for.
 
     `plain`: also what is on no path to a Var. Nothing below the id `oldest` is visited.
     """
@@ -161,7 +164,7 @@ def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool):
                 seen.add(t)
                 found.append(t)
     found.sort(key=attrgetter("_id"), reverse=True)
-    return found, seen, all_lead
+    return found, all_lead
 
 
 def captured(start: int, roots: Iterable[Node], own: Iterable[Node] = ()) -> list[Node]:

@@ -149,6 +149,39 @@ def tanh_chain(n: int, steps: int = 100, which: tuple = ("ours", "torch", "numpy
     return make
 
 
+def asking_for_less():
+    import numpy as np
+
+    import autodiff as ad
+
+    x = h = ad.Var([0.5])
+    for _ in range(100):
+        h = np.tanh(0.9 * h + x)
+    return {"ours": lambda: h.backward(wrt=[x]), "everything": lambda: h.backward()}
+
+
+def hessian_product():
+    import numpy as np
+
+    import autodiff as ad
+
+    rng = np.random.default_rng(0)
+    xs, *ws = [rng.normal(size=s) / 16 for s in [(128, 256)] + [(256, 256)] * 6]
+
+    def loss(ws):
+        h = xs
+        for w in ws:
+            h = np.tanh(h @ w)
+        return (h**2).sum()
+
+    def by_hand():
+        variables = [ad.Var(w) for w in ws]
+        grads = loss(variables).backward(wrt=variables, detach="none")
+        return sum((grads[v] * w).sum() for v, w in zip(variables, ws)).backward(wrt=variables)
+
+    return {"ours": lambda: ad.hvp(loss, ws, ws), "by hand": by_hand, "forward": lambda: loss(ws)}
+
+
 def training_step():
     import numpy as np
 
@@ -388,6 +421,8 @@ ROWS = [
     Row("100 tanh(a*x+x), n = 10,000", tanh_chain(10_000), {"numpy": 1.25, "torch": 1.0}),
     Row("100 tanh(a*x+x), n = 1,000,000", tanh_chain(1_000_000), {"numpy": 1.25, "torch": 1.0}),
     Row("training step 64x784-128-10, float32", lambda: training_step(), {"numpy": 1.2, "torch": 1.0}),
+    Row("backward(wrt=[x]) of 100 tanh(0.9*h+x)", lambda: asking_for_less(), {"everything": 1.05}),
+    Row("hvp of a 6-layer tanh net, 128x256", lambda: hessian_product(), {"by hand": 1.0, "forward": 6.0}),
     Row("1,000,000 adds: forward, backward, free", million_adds(), {"torch": 1.0}),
     Row("one Var used 10,000 times (against 1,000)", many_uses(10_000), {"a tenth": 12.0}),
     Row("sum of x[i], n = 8,000 (against 2,000)", single_reads(8_000), {"a quarter": 5.0}),
