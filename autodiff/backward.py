@@ -64,8 +64,10 @@ def backward(
     keep: Iterable[Node] = (),
     detach: str = "all",
     strong_zero: bool = False,
+    zeros: bool = False,
+    watch=None,
 ) -> GradStore:
-    """The gradients of ``(cotangent * root).sum()``; `Tensor.backward` documents the arguments."""
+    """The gradients of ``(cotangent * root).sum()``; `Tensor.backward` and `propagate` document the arguments."""
     if detach not in ("all", "taken", "none"):
         raise ValueError(f"detach={detach!r}: expected 'all', 'taken' or 'none'")
     _check_floating(root, "the root of a backward pass")
@@ -74,26 +76,32 @@ def backward(
     order, needed = (sorted_nodes(root), None) if targets is None else leading_to(set(targets), root)
     slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
     asked = None if targets is None else frozenset([t._id for t in targets])
-    if needed is not None and root not in needed:
+    reached = needed is None or root in needed
+    if watch is not None:
+        watch.seed(root, slots[root] if reached else None)
+    if not reached:
         return GradStore._of({}, root, asked)
     token = strong_zeros.set(strong_zero)
     try:
-        propagate(order, slots, needed, stay, detach, strong_zero)
+        propagate(order, slots, needed=needed, stay=stay, detach=detach, strong_zero=strong_zero, zeros=zeros,
+                  watch=watch)  # fmt: skip
     finally:
         strong_zeros.reset(token)
     return GradStore._of(slots, root, asked)
 
 
-def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
+def propagate(order, slots, *, needed=None, stay=(), detach="all", strong_zero=False, zeros=False, watch=None) -> None:
     """Take each node's cotangent out of its slot, and add its inputs' shares to their slots.
 
     Gradients that will be constants are arrays, and rules run on arrays. Gradients that must be differentiable are
     Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
     `needed`: the nodes that get a gradient, or None for all that can have one; `stay`: those that keep it. Leaves do.
+    `zeros`: a first share is added to zeros, as candle does. `watch`: an object whose methods seed, take, skip and share
+    are told what happens; nothing is added in place then, so it may keep what it is given.
     """
     arrays, taken, detecting = detach == "all", detach == "taken", _detecting.get()
-    careful = not arrays or strong_zero or detecting
+    careful, in_place = not arrays or strong_zero or detecting, arrays and watch is None
     tensor, ndarray = Node.kind, np.ndarray
     owned = set()  # nodes whose slot holds a sum
     for node in order:
@@ -101,6 +109,8 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
         if rule is None:  # a leaf keeps its gradient
             continue
         g = slots.pop(node, None)
+        if watch is not None:
+            watch.take(node, g, node in stay)
         if g is None:  # every rule on the way here said "no gradient"
             continue
         if stay and node in stay:
@@ -109,9 +119,11 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
             g = g.detach()
         for partial, t in zip(rule.partials or rule.partials_for(node._inputs), node._inputs):
             if partial is None or not isinstance(t, tensor) or not (t._role if needed is None else t in needed):
+                if watch is not None:
+                    watch.skip(partial, t)
                 continue
             total = slots.get(t)
-            if rule.into is not None and arrays and not detecting:
+            if rule.into is not None and in_place and not detecting:
                 if t not in owned:
                     total = slots[t] = np.zeros(t._shape, t._array.dtype) if total is None else np.array(total)
                     owned.add(t)
@@ -124,22 +136,33 @@ def propagate(order, slots, needed, stay, detach, strong_zero) -> None:
             else:
                 share = partial(g, node, *node._inputs, **node._params)
             if share is None:
+                if watch is not None:
+                    watch.share(t, g, None, total, total)
                 continue
             if careful:
                 share = share if arrays or isinstance(share, tensor) else constant(share)
                 share = _strong_zero(g, share) if strong_zero and rule.elementwise else share
                 if detecting:
                     _check_finite(share, node, t)
+            if total is None and zeros:
+                total = _zeros(t, arrays)
             if total is None:
                 slots[t] = share
-            elif arrays and t in owned:
+            elif in_place and t in owned:
                 total += share
             else:
-                total = total + share
-                slots[t] = np.asarray(total) if arrays and total.__class__ is not ndarray else total
+                after = total + share
+                slots[t] = np.asarray(after) if arrays and after.__class__ is not ndarray else after
                 owned.add(t)
             if detecting:
                 _check_finite(slots[t], node, t, SUMMED)
+            if watch is not None:
+                watch.share(t, g, share, total, slots[t])
+
+
+def _zeros(t: Node, arrays: bool):
+    zeros = np.zeros(t._shape, t._array.dtype)
+    return zeros if arrays else constant(zeros)
 
 
 def _strong_zero(g, share):

@@ -84,7 +84,8 @@ def _shares(f, args, positions, outside, kwargs, g, y, *operands):
         targets = [*(args[i] for i in positions), *outside]
         order = _newer(value, start, set(args[i] for i in positions))
         slots = {value: g}
-        propagate(order, slots, {*order, *targets}, {*targets}, "all" if constants else "none", strong_zeros.get())
+        propagate(order, slots, needed={*order, *targets}, stay={*targets}, detach="all" if constants else "none",
+                  strong_zero=strong_zeros.get())  # fmt: skip
         return [slots.get(t) for t in targets]
     finally:
         recording.reset(token)

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .backward import backward, propagate
-from .graph import Node, differentiable_inputs, sorted_nodes
+from .backward import backward
+from .graph import Node, sorted_nodes
 from .gradstore import GradStore
-from .recording import constant
 from .rules import is_basic
 from .tensor import Tensor, Var
 
@@ -66,15 +65,10 @@ class candle(_LifeCycle):
         """
         order = sorted_nodes(loss)
         reached = backward(loss, keep=order)
-        slots: dict[Node, object] = {loss: constant(np.ones(loss.shape, loss.dtype))}
         for node in order:
             if node.op is not None and node not in reached:
                 raise RuntimeError(f"no rule gave a gradient to {node.label}, and an interior node has to have one")
-            for t in differentiable_inputs(node):
-                if t in reached:
-                    slots.setdefault(t, constant(np.zeros(t.shape, t.dtype)))
-        propagate(order, slots, None, set(), "taken" if detach else "none", False)
-        self.store = GradStore._of(slots, loss, None)
+        self.store = backward(loss, detach="taken" if detach else "none", zeros=True)
         self._grads = {id: self.store._grads[id].data for id in self.store.ids()}
         return self.store
 

@@ -417,7 +417,7 @@ class _Run:
             seed[e] = scale = scales[j + e].astype(dtype)
             slots = {y: seed.reshape(shape)}
             try:
-                propagate(order, slots, needed, stay, "all", False)
+                propagate(order, slots, needed=needed, stay=stay)
             except Exception as error:
                 self.raise_named(error)
             for k, v in enumerate(self.variables):

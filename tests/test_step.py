@@ -798,12 +798,3 @@ def test_the_front_end_imports_nothing_and_fetches_nothing(name):
         assert not re.search(word, code), word
     assert re.findall(r"\bexport\b.*", code) == ["export default { render };"]
     assert not re.search(r"@import|url\(|https?:|@font-face|expression\(", style)
-
-
-def test_stepping_costs_backward_nothing():
-    """The engine's own module knows nothing of traces."""
-    source = open(sys.modules["autodiff.backward"].__file__, encoding="utf-8").read()
-    assert "trac" not in source and "draw" not in source
-    start = time.perf_counter()
-    ad.step(thirty())
-    assert time.perf_counter() - start < 20

@@ -6,13 +6,14 @@ import html
 import math
 from dataclasses import dataclass, field
 
+from ..backward import backward
 from ..drawing import Drawing
 from ..drawing.text import clean, shape_of, summary, table
 from ..drawing.view import Edge, Graph, NodeView, graph_of, is_value
 from ..graph import Node
 from . import words
 from .life_cycles import PLACES, contract_pass, kind_of
-from .passes import scalar_pass, tensor_pass
+from .passes import Teller, scalar_pass
 
 __all__ = ["Step", "Trace", "trace"]
 
@@ -236,7 +237,8 @@ def trace(root, cotangent=None, *, wrt=None, keep=(), detach="all", strong_zero=
     elif is_value(root):
         result.grads = scalar_pass(root, result._tell)
     else:
-        result.grads = tensor_pass(root, result._tell, cotangent, wrt, keep, detach, strong_zero)
+        result.grads = backward(root, cotangent, wrt=wrt, keep=keep, detach=detach, strong_zero=strong_zero,
+                                watch=Teller(result._tell))  # fmt: skip
     return result
 
 

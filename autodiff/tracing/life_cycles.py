@@ -7,9 +7,10 @@ import copy
 import numpy as np
 
 from .. import contracts
+from ..backward import backward
 from ..drawing.view import Graph
 from ..graph import sorted_nodes
-from .passes import tensor_pass
+from .passes import Teller
 
 # What the place is called where the gradients are while the pass runs.
 PLACES = {"candle": "Gradient store", "pytorch": "Gradients on their way, then .grad", "burn": "Gradient container",
@@ -37,7 +38,8 @@ def contract_pass(root, tell, graph: Graph, contract, *args, **options) -> dict:
 
 
 def _candle(root, tell, graph, contract, detach=True):
-    return _arrays(tensor_pass(root, tell, None, None, (), "taken" if detach else "none", False, zeros=True), graph)
+    store = backward(root, detach="taken" if detach else "none", zeros=True, watch=Teller(tell))
+    return _arrays(store, graph)
 
 
 def _burn(root, tell, graph, contract):
@@ -51,11 +53,18 @@ def _pytorch(root, tell, graph, contract, gradient=None, retain_graph=False):
 
 def _of_vars(root, tell, graph, gradient, kept) -> dict:
     """The gradients of a pass that has none for plain tensors."""
-    found = _arrays(tensor_pass(root, tell, gradient, None, kept, "all", False, only_vars=True), graph)
+    found = _arrays(_to_vars(root, tell, gradient, keep=kept), graph)
     if root in found and not sorted_nodes(root):
         del found[root]
         tell("skip", root, None, reason="it leads to no Var", stored=(root, None))
     return found
+
+
+def _to_vars(root, tell, gradient=None, **options):
+    """A pass that goes to Vars alone, or no further than a root that leads to none."""
+    variables = [t for t in sorted_nodes(root) if t.is_variable]
+    watch = Teller(tell, "it is no Var, and only those get a gradient here")
+    return backward(root, gradient, wrt=variables or [root], watch=watch, **options)
 
 
 def _reset(root, tell, graph, contract):
@@ -64,7 +73,7 @@ def _reset(root, tell, graph, contract):
         if contract.grad(t) is not None:
             zero = np.zeros(t._shape, t._array.dtype)
             tell("zero", t, None, zero, before=contract.grad(t), stored=(t, zero))
-    new = _arrays(tensor_pass(root, tell, None, None, order, "all", False, zeros=True, only_vars=True), graph)
+    new = _arrays(_to_vars(root, tell, keep=order, zeros=True), graph)
     return _kept(new, tell, graph, contract, adds=False)
 
 
