@@ -97,8 +97,8 @@ def propagate(order, slots, *, needed=None, stay=(), detach="all", strong_zero=F
     Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
     `needed`: the nodes that get a gradient, or None for all that can have one; `stay`: those that keep it. Leaves do.
-    `zeros`: a first share is added to zeros, as candle does. `watch`: an object whose methods seed, take, skip and share
-    are told what happens; nothing is added in place then, so it may keep what it is given.
+    `zeros`: a first share is added to zeros, as candle does. `watch`: an object whose methods seed, take, skip and
+    share are told what happens; nothing is added in place then, so it may keep what it is given.
     """
     arrays, taken, detecting = detach == "all", detach == "taken", _detecting.get()
     careful, in_place = not arrays or strong_zero or detecting, arrays and watch is None
