@@ -25,12 +25,29 @@ function parseDrawing(text) {
   return svg;
 }
 
-// The upper left corner, read from the shape itself: a widget is built before it is laid out, so its boxes are empty.
-// In the middle of a side an arrow may end.
-function corner(shape) {
+// A node's box, read from the shape itself: a widget is built before it is laid out, so its boxes are empty.
+function boxOf(shape) {
   const numbers = (shape.getAttribute("d") ?? shape.getAttribute("points")).match(/-?\d+(\.\d+)?/g).map(Number);
-  const side = (odd) => Math.min(...numbers.filter((_, i) => i % 2 === odd));
-  return { left: side(0), top: side(1) };
+  const [xs, ys] = [0, 1].map((odd) => numbers.filter((_, i) => i % 2 === odd));
+  return { left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
+}
+
+// How wide a text in the middle of an edge may be: up to the nearest box at its height.
+function roomAt(text, boxes) {
+  const [x, y] = ["x", "y"].map((name) => Number(text.getAttribute(name)));
+  const beside = boxes.filter(({ top, bottom }) => top < y + 4 && y - 15 < bottom);
+  const gaps = beside.map(({ left, right }) => Math.max(left - x, x - right)).filter((gap) => gap > 0);
+  return 2 * (Math.min(...gaps) - 2); // the halo around the letters is 2 wide
+}
+
+// The layout was made for one font, and a machine may have a wider one: letters close up rather than leave their room.
+function condense(texts) {
+  for (const { text } of texts) text.removeAttribute("textLength");
+  const wide = texts.filter(({ text, room }) => text.getComputedTextLength() > room); // lays out once, before any is set
+  for (const { text, room } of wide) {
+    text.setAttribute("textLength", room);
+    text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+  }
 }
 
 // What a learner may type for a number: 36, -0.5, 1e-3, 18 + 36, 2*(9 - 1), 2**3, 1/3. NaN where it cannot be read.
@@ -163,6 +180,7 @@ class Stepper {
     this.svg = parseDrawing(this.model.get("svg"));
     this.nodes = new Map();
     this.edges = new Map();
+    this.texts = [];
     if (!this.svg) {
       this.picture.append(make("pre", {}, this.data.listing));
       return;
@@ -175,6 +193,7 @@ class Stepper {
     this.svg.removeAttribute("height");
     this.svg.setAttribute("role", "presentation");
     this.picture.append(this.svg);
+    const boxes = [];
     for (const node of this.data.nodes) {
       const group = this.svg.querySelector(`[id="${node.key}"]`);
       if (!group) continue;
@@ -184,11 +203,13 @@ class Stepper {
       group.setAttribute("aria-label", node.value === null ? node.title : `${node.title}, ${node.value}`);
       group.addEventListener("click", () => this.select(node.key === this.selected ? "" : node.key));
       const tag = document.createElementNS(SVG, "text");
-      const { left, top } = corner(group.querySelector("path, polygon"));
-      tag.setAttribute("x", left + 2);
-      tag.setAttribute("y", top - 5);
+      const box = boxOf(group.querySelector("path, polygon"));
+      for (const text of texts) this.texts.push({ text, room: box.right - box.left - 8 });
+      tag.setAttribute("x", box.left + 2);
+      tag.setAttribute("y", box.top - 5);
       tag.setAttribute("class", "ad-tag");
       group.append(tag);
+      boxes.push(box);
       this.nodes.set(node.key, { group, tag, grad: node.grad_line === null ? null : texts[node.grad_line] });
     }
     for (const edge of this.data.edges) {
@@ -205,6 +226,7 @@ class Stepper {
       }
       text.setAttribute("class", "ad-share");
       text.setAttribute("text-anchor", "middle");
+      this.texts.push({ text, room: roomAt(text, boxes) });
       this.edges.set(edge.key, { group, text, plain: edge.label });
     }
   }
@@ -231,6 +253,7 @@ class Stepper {
     const scale = Math.max(Math.min(room / this.natural.width, 1), SMALLEST_SCALE);
     this.svg.style.width = `${this.natural.width * scale}px`;
     this.svg.style.height = `${this.natural.height * scale}px`;
+    condense(this.texts);
   }
 
   onKey(press) {
@@ -391,6 +414,7 @@ class Stepper {
       text.textContent = shares.has(key) ? `${plain ? `${plain}: ` : ""}${shares.get(key)}` : plain;
       if (key === step.edge && step.kind === "skip") text.textContent = `${plain ? `${plain}, ` : ""}skipped`;
     }
+    condense(this.texts);
     // The last is surely in view. Of an edge that is longer than the picture, one place matters at each step.
     const edge = this.edges.get(step.edge);
     const place = step.kind === "contribution" ? edge?.text : this.nodes.get(step.kind === "accumulate" ? step.input : step.node)?.group;
