@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .freeing import FreedInTurn
 from .rules import Rule
 
 # The role of a node in a backward pass.
@@ -41,7 +42,7 @@ class Op:
         return f"Op({self.name!r}, {len(self.inputs)} inputs)"
 
 
-class Node:
+class Node(FreedInTurn):
     """A value, and the rule and inputs it was computed with. `Tensor` adds everything that NumPy users see."""
 
     # _values: what the forward got, the inputs' arrays; _source: on a detached leaf, a weak reference to the original;

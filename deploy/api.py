@@ -37,6 +37,7 @@ Where things are. A file imports only what stands above it in this list:
 | file | what is in it |
 |---|---|
 | `rules/` | the table of derivatives (`table.py`, `nn.py`), and the functions written with others |
+| `freeing.py` | freeing a deep graph where Python 3.13 would overrun a thread's stack |
 | `graph.py` | what a node remembers; the order to work in |
 | `recording.py` | running a NumPy function on values, and remembering how the result was computed |
 | `explain.py`, `gradstore.py`, `backward.py` | the backward pass, and the store it leaves |

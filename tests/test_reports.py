@@ -8,14 +8,18 @@ because the function is linear in each entry, with the inequality that defines a
 
 import gc
 import itertools
+import json
 import math
+import pathlib
 import re
+import subprocess
+import sys
 import threading
 import tracemalloc
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import deep_chains
 import mpmath
 import numpy as np
 import pytest
@@ -1378,106 +1382,37 @@ def test_B090_without_retain_graph_the_second_loss_works_where_nothing_was_saved
         assert c.grad(t) == before  # refused, and nothing added
 
 
-def in_small_thread(work):
-    """What `work` returns on a thread with a small stack, where recursion as deep as our graphs would be fatal."""
-    size = threading.stack_size(256 * 1024)
+@pytest.fixture(scope="module")
+def deep():
+    """What came of each deep graph of deep_chains.py, a process of its own because such a graph can end one."""
+    script = pathlib.Path(__file__).with_name("deep_chains.py")
     try:
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(work).result()
-    finally:
-        threading.stack_size(size)
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240)
+    except subprocess.TimeoutExpired as late:
+        pytest.fail(f"still at it after {late.timeout:.0f} s: {late.stderr}")
+    assert done.returncode == 0, f"ended with {done.returncode}:\n{done.stderr}"
+    return dict(map(json.loads, done.stdout.splitlines()))
 
 
-def deep_chain(step, n, value=1.0):
-    """Build, differentiate and free a graph n steps deep: the gradient, and whether all of it was freed."""
-
-    def work():
-        x = ad.Var(value)
-        y = x
-        for _ in range(n):
-            y = step(y)
-        inner = weakref.ref(y.op.inputs[0])
-        g = y.backward()[x].data
-        del y
-        return g, inner() is None
-
-    with no_collector():
-        return in_small_thread(work)
+def test_B098_a_deep_graph_is_differentiated_and_freed_without_recursion(deep):
+    g, freed = deep["long"]
+    assert freed and g == pytest.approx(float(mpmath.mpf("1.002") ** 100_000), rel=1e-10)
+    assert deep["plain"] == [1.0, True]
 
 
-def test_B098_a_deep_graph_is_differentiated_and_freed_without_recursion():
-    g, freed = deep_chain(lambda y: y + y * 0.002, 200_000)
-    assert freed and g == pytest.approx(float(mpmath.mpf("1.002") ** 200_000), rel=1e-10)
-    g, freed = deep_chain(lambda y: y + 1.0, 70_000)
-    assert freed and g == 1
+@pytest.mark.parametrize("step", deep_chains.STEPS)
+def test_B098_no_kind_of_node_frees_what_is_below_it_by_recursion(deep, step):
+    g, freed = deep[step]
+    assert freed and np.isfinite(g).all() and np.shape(g) == (2,)
 
 
-@ad.custom_op(vjps=[lambda g, y, x: g])
-def passed_on(x):
-    return x + 0.0
+def test_B098_deep_gradient_graphs_and_the_scalar_engine_are_freed_without_recursion(deep):
+    assert deep["gradient graph"] == [20_001, True] and deep["list"]
+    assert deep["scalar"] == pytest.approx(1.0001**50_000, rel=1e-9)
 
 
-STEPS = {
-    "sin": lambda y: np.sin(y), "index": lambda y: y[::1], "concatenate": lambda y: np.concatenate([y, y])[:2],
-    "broadcast": lambda y: np.broadcast_to(y, (1, 2))[0], "reshape": lambda y: y.reshape(2, 1).reshape(2),
-    "custom": passed_on,
-    "checkpoint": ad.checkpoint(lambda y: y * 1.0), "maximum": lambda y: np.maximum(y, -9.0),
-    "square": lambda y: y * y * 0.5 + 0.5,
-    "matmul": lambda y: np.eye(2) @ y, "where": lambda y: np.where([True, False], y, y),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_B098_no_kind_of_node_frees_what_is_below_it_by_recursion(step):
-    g, freed = deep_chain(STEPS[step], 20_000, [1.0, 1.0])
-    assert freed and np.isfinite(g).all() and g.shape == (2,)
-
-
-def test_B098_deep_gradient_graphs_and_the_scalar_engine_are_freed_without_recursion():
-    def second():
-        x = ad.Var(1.0)
-        y = x
-        for _ in range(20_000):
-            y = y * 1.0001
-        g = y.backward(detach="none")[x]
-        depth = len(ad.sorted_nodes(y))
-        node = weakref.ref(y)
-        del y, g
-        return depth, node() is None
-
-    def scalar():
-        x = Value(1.0)
-        y = x
-        for _ in range(50_000):
-            y = y + y * 0.0001
-        y.backward()
-        del y
-        return x.grad
-
-    with no_collector():
-        assert in_small_thread(second) == (20_001, True)
-        assert in_small_thread(scalar) == pytest.approx(1.0001**50_000, rel=1e-9)
-
-
-def test_B100_stacking_thousands_of_tensors_needs_no_recursion():
-    def work():
-        xs = [ad.Var(float(i)) for i in range(6131)]
-        assert np.stack(xs).sum().item() == 6131 * 6130 / 2
-        y = sum(xs)
-        grads = y.backward()
-        results = [all(grads[x].item() == 1 for x in xs)]
-        xs, weights = xs[:1500], np.arange(1500.0)
-        for y in (
-            np.stack(xs),
-            np.concatenate([np.reshape(x, (1,)) for x in xs]),
-            np.hstack(xs),
-            ad.Tensor(np.zeros(1500)) + xs,
-        ):
-            grads = y.backward(weights)
-            results.append([grads[x].item() for x in xs] == weights.tolist())
-        return results
-
-    assert in_small_thread(work) == [True] * 5
+def test_B100_stacking_thousands_of_tensors_needs_no_recursion(deep):
+    assert deep["many inputs"] == [True] * 6
 
 
 def linear_model():
@@ -1512,7 +1447,7 @@ ACTIONS = {
     "hvp": lambda: ad.hvp(lambda x: (x**3).sum(), np.ones(2), np.ones(2)),
     "jvp": lambda: ad.jvp(np.sin, (1.0,), (1.0,)), "pullback": lambda: ad.vjp(np.tanh, 1.0)[1](1.0),
     "checkpoint": lambda: ad.grad(ad.checkpoint(lambda x: np.sin(np.exp(x))))(1.0),
-    "custom op": lambda: ad.grad(passed_on)(1.0),
+    "custom op": lambda: ad.grad(deep_chains.passed_on)(1.0),
     "missing gradient": missing_key, "candle": contract_step(ad.contracts.candle),
     "pytorch": contract_step(ad.contracts.pytorch),
     "burn": contract_step(ad.contracts.burn), "reset": contract_step(ad.contracts.reset),
