@@ -69,7 +69,8 @@ def wheel(tmp_path_factory):
     assert built.returncode == 0, built.stderr
     archive = folder / built.stdout.split()[-1]
     with tarfile.open(archive) as stream:
-        stream.extractall(folder / "unpacked", filter="data")
+        stream.extraction_filter = getattr(tarfile, "data_filter", None)  # filter= is there from 3.11.4 on
+        stream.extractall(folder / "unpacked")
     (source,) = (folder / "unpacked").iterdir()
     options = ["--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "-w", folder]
     built = run(sys.executable, "-m", "pip", "wheel", *options, source)

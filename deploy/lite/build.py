@@ -284,7 +284,8 @@ def unpack_npm(version, folder):
                     f"For a new version write {found} there, if `npm view pyodide@{version} dist.integrity` says so.")
             os.replace(fetched, kept)
     with tarfile.open(kept) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # filter= is there from 3.11.4 on
+        packed.extractall(folder)
     return folder / "package"
 
 
