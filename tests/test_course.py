@@ -95,10 +95,17 @@ def is_order(root, order):
             and all(order.index(n) > i for i, user in enumerate(order) for n in user.inputs))
 
 
-RIGHT = {task: answer for path in sorted((ROOT / "solutions").glob("*.ipynb"))
-         for task, answer in prove.answers(nbformat.read(path, as_version=4)).items()}
-RIGHT |= {"02.a": (-12, -12.0, -24), "02.b": (mul_backward,), "02.c": (backward,),
-         "03.a": ("L, b a y x",), "03.b": (is_order,), "03.c": (topological,)}
+class Right(dict):
+    """The right answers by task; a master is run when one of its tasks is asked for."""
+
+    def __missing__(self, task):
+        (master,) = (ROOT / "solutions").glob(f"{task[:2]}_*.ipynb")
+        self.update({t: a for t, a in prove.answers(nbformat.read(master, as_version=4)).items() if t not in self})
+        return self[task]
+
+
+RIGHT = Right({"02.a": (-12, -12.0, -24), "02.b": (mul_backward,), "02.c": (backward,),
+               "03.a": ("L, b a y x",), "03.b": (is_order,), "03.c": (topological,)})  # fmt: skip
 
 
 # Right answers
