@@ -646,7 +646,7 @@ class _Run:
             if 0 < abs(x) < 1e-4:  # as near to 0 as this, the steps must shrink with x
                 steps += [abs(x) * f for f in (1e-1, 1e-2, 1e-3, 1e-4)]
             with self.way.quiet():
-                self.studies[k, c] = self.study_along(k, u, h, np.sort(steps)[::-1])
+                self.studies[k, c] = self.study_along(k, u, h, np.unique(steps)[::-1])
         return self.studies[k, c]
 
     def study_along(self, k, u, h, steps) -> Study:
@@ -688,7 +688,8 @@ class _Run:
                         found.note = f"the step {self.settings.eps:g} does not suit it, others do, and there it agrees"
                     if found.note:
                         self.notes.append(f"{self.row_name(flag.j)} by {self.place(flag.k, flag.c)}: {found.note}")
-        kinks += self.doubtful()
+        for flag, found in self.doubtful():
+            (kinks if found.status == KINK else unsure).append((flag, found))
         count = len(self.flags) - settled
         if not wrong:
             wrong = self.torn_ties(kinks)
@@ -724,8 +725,11 @@ class _Run:
     # What may hide behind agreement
 
     def doubtful(self) -> list:
-        """Kinks among the entries that agreed, as abs does at 0: the slopes still differ at a smaller step."""
-        kinks, columns = [], {}
+        """Kinks among the entries that agreed, as abs does at 0: the slopes still differ at a smaller step.
+
+        Those of sqrt(abs(x)) as well, where left and right cancel and neither side has a slope.
+        """
+        found_there, columns = [], {}
         for k, c, j in self.suspects:
             columns.setdefault((k, c), []).append(j)
         for (k, c), rows in list(columns.items())[:200]:
@@ -737,9 +741,9 @@ class _Run:
                 if bend[1][j] > 0.5 * bend[0][j]:
                     flag = _Flag(k, c, j, 0.0)
                     found = self.look_again(flag)
-                    if found.status == KINK:
-                        kinks.append((flag, found))
-        return kinks
+                    if found.status in (KINK, NOT_FINITE):
+                        found_there.append((flag, found))
+        return found_there
 
     def torn_ties(self, kinks) -> list:
         """Tied entries moved together go past no kink, so their shares must add up to a slope that does exist."""

@@ -147,12 +147,14 @@ class Objection:
         entry = run.entry(flag.k, flag.c, flag.j, found.analytic, found.numeric, found.error)
         where = f"{entry.output} by {entry.place}"
         steps = self.step_rows(flag, found)
-        facts, hint = [("count", f"{len(unsure)} of {checked} entries can't be judged; the others agree")], None
+        fate = "have no finite slope" if found.status == NOT_FINITE else "can't be judged"
+        facts, hint = [("count", f"{len(unsure)} of {checked} entries {fate}; the others agree")], None
         if found.status == JUMP:
             verdict, headline = KINK, f"At {entry.place}, {found.note}: {entry.output} has no slope to compare."
             hint = "move the point away from the jump"
         elif found.status == NOT_FINITE:
             verdict, headline = NOT_FINITE, f"At {where}, {found.note}; the gradient says {number(entry.analytic)}."
+            hint = "no finite number is the slope there, so none can be checked: move the point away from it"
         else:
             verdict = UNSUITED
             headline = (

@@ -71,12 +71,14 @@ class Kink:
 
     @property
     def words(self) -> str:
-        """The interval of valid values, and which of them the gradient takes."""
+        """The interval of valid values, and which of them the gradient takes; beside a kink only one value is valid."""
+        says = number(self.analytic)
+        if self.near:
+            return f"a kink lies within one step; smaller steps are clear of it and agree with the gradient, {says}"
         low, high = sorted((self.left, self.right))
         return (
-            f"{'within one step, ' * self.near}slope {number(self.left)} on the left and {number(self.right)} on the "
-            f"right, so every value in [{number(low)}, {number(high)}] is valid; the gradient says "
-            f"{number(self.analytic)}, {self.convention}"
+            f"slope {number(self.left)} on the left and {number(self.right)} on the right, so every value in "
+            f"[{number(low)}, {number(high)}] is valid; the gradient says {says}, {self.convention}"
         )
 
     def __str__(self) -> str:
