@@ -20,6 +20,54 @@ def dispatched(function):
     return public
 
 
+# Counts and sums in float16 and float32. A NumPy function gives NumPy's own value, whatever that has lost on the way.
+# For gradients, functions that NumPy has no name for, and those written with others that count: float16 is computed in
+# float32 and cast back at the end (`widened`); counts stay integers until they meet a dtype that holds them; and a sum
+# of many is added up in a dtype that has bits to spare for it (`add_up`).
+
+
+def widened(function):
+    """`function`, run on float32 where all its floating operands are float16, and its result cast back.
+
+    Beyond 65504 a count is infinite in float16, and beyond 2048 adding 1 to a sum changes nothing.
+    """
+
+    @functools.wraps(function)
+    def wide(*args, **kwargs):
+        narrow = [_floating(a) and a.dtype.itemsize == 2 for a in args]
+        if not any(narrow) or any(not n and _floating(a) for n, a in zip(narrow, args)):
+            return function(*args, **kwargs)
+        result = function(*(astype(a, np.dtype(np.float32)) if n else a for n, a in zip(narrow, args)), **kwargs)
+        back = lambda r: astype(r, np.dtype(np.float16))
+        return tuple(map(back, result)) if isinstance(result, tuple) else back(result)
+
+    return wide
+
+
+def _floating(x):
+    return hasattr(x, "dtype") and x.dtype.kind == "f"
+
+
+def accumulator(dtype, n):
+    """The dtype to add up `n` numbers in: rounding them one by one may cost 12 bits, and stops a float32 at 2**24."""
+    if dtype.itemsize > 4 or dtype.itemsize == 4 and n <= 1 << 12:
+        return dtype
+    return np.dtype(np.float32 if dtype.itemsize == 2 and n <= 1 << 12 else np.float64)
+
+
+def add_up(a, axis=None, keepdims=False):
+    """`np.sum`, added up in a dtype that has bits to spare for so many."""
+    if a.dtype.itemsize > 4:
+        return np.sum(a, axis=axis, keepdims=keepdims)
+    wide = accumulator(a.dtype, math.prod([a.shape[i] for i in axes_of(axis, len(a.shape))]))
+    return astype_if(np.sum(a, axis=axis, dtype=wide, keepdims=keepdims), a.dtype)
+
+
+def astype_if(a, dtype):
+    """`a` in this dtype; itself if it is in it."""
+    return a if a.dtype == dtype else astype(a, dtype)
+
+
 def as_array(x):
     """An array or a Tensor from what NumPy functions take; a sequence with Tensors in it is stacked."""
     if hasattr(x, "__array_function__"):
@@ -63,9 +111,9 @@ def sum_to(g, shape):
     """Undo a broadcast: sum over the axes that were inserted on the left and the axes that were stretched."""
     extra = len(g.shape) - len(shape)
     if g.shape[extra:] == shape:
-        return np.sum(g, axis=tuple(range(extra)))
+        return add_up(g, tuple(range(extra)))
     stretched = tuple(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i])
-    return np.reshape(np.sum(g, axis=tuple(range(extra)) + stretched), shape)
+    return np.reshape(add_up(g, tuple(range(extra)) + stretched), shape)
 
 
 def freedom(y, a, ddof, correction):
@@ -80,9 +128,14 @@ def ratio(a, b):
     return np.where(zero, 0, a / np.where(zero, 1, b)) if np.any(zero) else a / b
 
 
+def from_mean(a, axis):
+    """a - mean(a)."""
+    return a - add_up(a, axis, keepdims=True) / max(math.prod([a.shape[i] for i in axes_of(axis, len(a.shape))]), 1)
+
+
 def deviation(y, a, axis, keepdims):
     """(a - mean)/std, the slope of a standard deviation `y`; 0 where all entries are equal, whatever rounding says."""
-    spread, away = expand(y, a, axis, keepdims), a - np.mean(a, axis, keepdims=True)
+    spread, away = expand(y, a, axis, keepdims), from_mean(a, axis)
     varies = np.max(a, axis, keepdims=True) != np.min(a, axis, keepdims=True) if a.size else np.zeros(a.shape, bool)
     if not np.all(varies):  # times 0, not np.where: a second derivative, which doesn't exist, then comes out as NaN
         varies = varies.astype(y.dtype)
@@ -148,15 +201,19 @@ def share_of_a(y, a, b):
 
 
 def winners(y, a, axis=None, keepdims=False, ties="split"):
-    """Which entries of `a` are the maximum (or minimum) `y`, and how many of them share its cotangent."""
+    """Which entries of `a` are the maximum (or minimum) `y`, and how many of them share its cotangent, an integer."""
     top = y if keepdims or axis is None else np.expand_dims(y, axis)
     won = (a == top) | ((a != a) & (top != top))
     if ties == "first":
         won = _first(won, axis)
     elif ties not in ("split", "each"):
         raise ValueError(f"ties={ties!r}: expected 'split', 'each' or 'first'")
-    count = np.ones_like(y) if ties == "each" else np.sum(won, axis=axis, keepdims=keepdims).astype(y.dtype)
-    return won, count
+    return won, np.ones(np.shape(y), int) if ties == "each" else np.count_nonzero(won, axis=axis, keepdims=keepdims)
+
+
+def divided(a, count):
+    """`a` divided by these integers, in the dtype of `a`."""
+    return a / np.asarray(count).astype(a.dtype)
 
 
 def _first(won, axis):
@@ -217,12 +274,23 @@ def _products_before(a):
     return np.cumprod(np.concatenate([one, a[..., :-1]], axis=-1), axis=-1)
 
 
+def _sum_after(g, axis):
+    """For each entry, the sum of it and of those behind it."""
+    wide = accumulator(g.dtype, g.shape[axis])
+    return astype_if(np.flip(np.cumsum(np.flip(g, axis), axis, dtype=wide), axis), g.dtype)
+
+
+def cumsum_slope(g, a, axis):
+    """The cotangent of the input of a cumulative sum."""
+    return np.reshape(_sum_after(g, 0 if axis is None else axis), a.shape)
+
+
 def cumprod_slope(g, y, a, axis):
     """The cotangent of the input of a cumulative product; right with zeros too, where dividing by them is not."""
     if axis is None:
         return np.reshape(cumprod_slope(g, y, np.reshape(a, -1), 0), a.shape)
     if divisible(a):
-        return np.flip(np.cumsum(np.flip(g * y, axis), axis), axis) / a
+        return _sum_after(g * y, axis) / a
     g, a = np.moveaxis(g, axis, 0), np.moveaxis(a, axis, 0)
     s = g[-1]
     sums = [s]
@@ -267,8 +335,15 @@ def add_at(total, g, key):
     """Add `g` to ``total[key]`` in place; an entry that the key names several times gets several shares."""
     if is_basic(key):
         total[key] += g
-    else:
+        return
+    keys = [k.shape for k in (key if isinstance(key, tuple) else (key,)) if getattr(k, "dtype", bool) != bool]
+    wide = accumulator(total.dtype, math.prod(np.broadcast_shapes(*keys)))  # a mask names no entry twice
+    if wide == total.dtype:
         np.add.at(total, key, g)
+    else:
+        sums = np.zeros(total.shape, wide)
+        np.add.at(sums, key, np.asarray(g, wide))
+        total += sums.astype(total.dtype)
 
 
 @dispatched

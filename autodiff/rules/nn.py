@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .helpers import axes_of, dispatched, expand
+from .helpers import accumulator, add_at, add_up, axes_of, dispatched, expand, widened
 from .rule import rule
 
 # Activations
@@ -184,10 +184,11 @@ def _finite_max(a, axis):
 
 
 @dispatched
+@widened
 def softmax(a, axis=-1):
     """exp(a)/Σexp(a)."""
     e = np.exp(a - _finite_max(a, axis))
-    return e / np.sum(e, axis=axis, keepdims=True)
+    return e / add_up(e, axis, keepdims=True)
 
 
 def _log_of_sum(a, axis):
@@ -197,12 +198,14 @@ def _log_of_sum(a, axis):
     """
     a = a - _finite_max(a, axis)
     top = a == 0
-    rest = np.sum(np.where(top, 0, np.exp(a)), axis=axis, keepdims=True)
+    rest = add_up(np.where(top, 0, np.exp(a)), axis, keepdims=True)
+    others = np.count_nonzero(top, axis=axis, keepdims=True) - 1
     with np.errstate(divide="ignore"):  # log(0) is -inf where there is no entry above -inf
-        return a, np.log1p(np.sum(top, axis=axis, keepdims=True, dtype=a.dtype) - 1 + rest)
+        return a, np.log1p(others.astype(a.dtype) + rest)
 
 
 @dispatched
+@widened
 def log_softmax(a, axis=-1):
     """a - log Σexp(a)."""
     shifted, log_sum = _log_of_sum(a, axis)
@@ -210,6 +213,7 @@ def log_softmax(a, axis=-1):
 
 
 @dispatched
+@widened
 def logsumexp(a, axis=None, keepdims=False):
     """log Σexp(a)."""
     y = _log_of_sum(a, axis)[1] + _finite_max(a, axis)
@@ -237,7 +241,7 @@ def named(name, function):
     """The same function under a name of its own, which drawings and messages show."""
     copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     copy.__doc__ = function.__doc__
-    return dispatched(copy)
+    return dispatched(widened(copy))
 
 
 def _batch_last(a):
@@ -347,6 +351,7 @@ conv_weight1d,    conv_weight2d    = (named(f"conv_weight{n}d", _convolve_weight
 
 
 @dispatched
+@widened
 def pool(a, share, kernel, geometry, size):
     """Σ share·a over each window; `share` holds one item for each entry of the kernel."""
     frame = _frame(_batch_last(a), geometry.before, _span(kernel, geometry, size))
@@ -357,6 +362,7 @@ def pool(a, share, kernel, geometry, size):
 
 
 @dispatched
+@widened
 def unpool(g, share, kernel, geometry, size):
     """The adjoint of `pool`: each entry of a window gets its share."""
     a, windows = _batch_last(g), g.shape[2:]
@@ -367,6 +373,7 @@ def unpool(g, share, kernel, geometry, size):
 
 
 @dispatched
+@widened
 def avg_pool2d(a, kernel, geometry, size):
     """The mean of each window; padding counts as 0."""
     return pool(a, mean_share(kernel), kernel, geometry, size)
@@ -400,7 +407,8 @@ def window_winners(y, a, kernel, geometry, size):
         for w, offset in zip(won, offsets):
             w |= lost[offset]
         count = np.sum(won, axis=0, dtype=np.intp)
-    return won.astype(a.dtype) if np.all(count == 1) else won / count.astype(a.dtype)
+    dtype = np.promote_types(a.dtype, np.float32)  # float16 runs through the rule as this
+    return won.astype(dtype) if np.all(count == 1) else won / count.astype(dtype)
 
 
 # Upsampling: on each axis a weighted sum of a few reads
@@ -452,7 +460,7 @@ def _add_slices(total, src, axis, index):
         index, src = index[order], np.take(src, order, axis)
     starts = np.flatnonzero(np.concatenate([[True], index[1:] != index[:-1]]))
     if len(starts) < len(index):
-        index, src = index[starts], np.add.reduceat(src, starts, axis)
+        index, src = index[starts], np.add.reduceat(src, starts, axis, dtype=accumulator(src.dtype, len(index)))
     total[(slice(None),) * axis + (index,)] += src
 
 
@@ -483,12 +491,13 @@ def gather(a, axis, index):
 def add_gathered(total, g, axis, index):
     """Add `g` to the entries that `gather` reads, in place."""
     flat = total.reshape(-1)
-    np.add.at(flat, _flat_positions(total.shape, axis, index), g.reshape(-1))
+    add_at(flat, g.reshape(-1), _flat_positions(total.shape, axis, index))
     if not np.shares_memory(flat, total):
         total[...] = flat.reshape(total.shape)
 
 
 @dispatched
+@widened
 def scatter_add(a, src, axis, index):
     """`a` with `src` added to the entries that `index` names."""
     result = a.copy(order="C")
@@ -521,6 +530,7 @@ def writes(y, a, src, axis, index):
 
 
 @dispatched
+@widened
 def index_add(a, src, axis, index):
     """`a` with slice i of `src` added to its slice ``index[i]``."""
     result = a.copy(order="C")
@@ -551,8 +561,8 @@ rule(ndtr,        lambda g, y, a: g * (NORMAL_SLOPE * gaussian(a, 0.5)), element
 rule(gelu,        lambda g, y, a, approximate="none": g * gelu_slope(a, approximate), elementwise=True)
 
 # Exponentials over an axis
-rule(softmax,     lambda g, y, a, axis=-1: y * (g - np.sum(g * y, axis=axis, keepdims=True)))
-rule(log_softmax, lambda g, y, a, axis=-1: g - np.exp(y) * np.sum(g, axis=axis, keepdims=True))
+rule(softmax,     lambda g, y, a, axis=-1: y * (g - add_up(g * y, axis, keepdims=True)), wide=True)
+rule(log_softmax, lambda g, y, a, axis=-1: g - np.exp(y) * add_up(g, axis, keepdims=True), wide=True)
 rule(logsumexp,   lambda g, y, a, axis=None, keepdims=False:
      expand(g, a, axis, keepdims) * shares_of_sum(y, a, axis, keepdims))
 
@@ -575,7 +585,7 @@ rule(pool,       lambda g, y, a, share, kernel, geometry, size: unpool(g, share,
 rule(unpool,     lambda g, y, a, share, kernel, geometry, size: pool(g, share, kernel, geometry, a.shape[2:]))
 rule(avg_pool2d, lambda g, y, a, kernel, geometry, size: unpool(g, mean_share(kernel), kernel, geometry, a.shape[2:]))
 rule(max_pool2d, lambda g, y, a, kernel, geometry, size, saved: unpool(g, saved, kernel, geometry, a.shape[2:]),
-     save=window_winners)
+     save=window_winners, wide=True)
 
 
 # Upsampling

@@ -11,6 +11,8 @@ import inspect
 
 import numpy as np
 
+from .helpers import widened
+
 NOT_GIVEN = getattr(np, "_NoValue", inspect.Parameter.empty)
 RULES = {}  # NumPy function -> Rule
 COMPOSED = {}  # NumPy function -> the same function, written with functions that have rules
@@ -41,6 +43,7 @@ class Rule:
     `params`: the names of the other arguments. `every`: all operands are differentiable. `plain`: so it is, and nothing
     is saved or done in place: such a rule may take the short ways.
     `into`: adds a contribution to an existing array in place, for partials that are zero nearly everywhere.
+    `wide`: the partials add up or divide by a count, so float16 runs through them as float32 (see `widened`).
     `written`: the partials as they are written, also those that `identity` stands for.
     """
 
@@ -48,7 +51,7 @@ class Rule:
                  "params", "every", "plain", "written", "_signature", "_names", "_without")  # fmt: skip
 
     def __init__(self, forward, partials=(), *, each=None, joint=None, elementwise=None, save=None, into=None,
-                 name=None, signature=None, differentiable=True):  # fmt: skip
+                 name=None, signature=None, differentiable=True, wide=False):  # fmt: skip
         self.forward, self.each, self.joint, self.save, self.into = forward, each, joint, save, into
         self.name = name or forward.__name__
         self.elementwise = _is_elementwise(forward) if elementwise is None else elementwise
@@ -60,6 +63,8 @@ class Rule:
         self._signature, self._names, self._without = signature, None, None
         partial = each or next((p for p in partials if p is not None), None)
         self.params = _keywords(partial, skip=3 if each else 2 + len(self.partials)) if partial else ()
+        if wide:
+            self.partials = tuple(p and widened(p) for p in self.partials)
 
     def __repr__(self):
         return f"<rule of {self.name}>"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .helpers import alike, as_array, astype, axes_of, merged, no_out, put, restored
+from .helpers import alike, as_array, astype_if, axes_of, divided, merged, no_out, put, restored, widened
 from .rule import NOT_GIVEN, composed
 
 # Averages and their relatives
@@ -24,8 +24,13 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         weights = np.reshape(weights, tuple(n if i in axes else 1 for i, n in enumerate(a.shape)))
         weights = np.broadcast_to(weights, a.shape)
     total = np.sum(weights, axis, keepdims=keepdims)
-    result = np.sum(a * weights, axis, keepdims=keepdims) / total
+    result = weighted_mean(a, weights, axis, keepdims)
     return (result, total) if returned else result
+
+
+@widened
+def weighted_mean(a, weights, axis, keepdims):
+    return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
 
 
 @composed(np.ptp)
@@ -63,7 +68,7 @@ POSITIONS = {  # method -> from the exact position in the sorted entries, the en
 def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
     no_out(out)
     a = as_array(a)
-    q = np.asarray(q, a.dtype if isinstance(q, (int, float)) else None)
+    adapts, q = isinstance(q, (int, float)), np.asarray(q)
     flat = merged(a, axis)
     n = flat.shape[-1]
     below, weight = position_in_sorted(q * (n - 1), method)
@@ -72,7 +77,7 @@ def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", 
     ordered = np.moveaxis(np.sort(flat, axis=-1), -1, 0)
     result = ordered[below]
     if weight is not None:
-        weight = np.reshape(weight, q.shape + (1,) * (len(ordered.shape) - 1))
+        weight = np.reshape(weight.astype(a.dtype) if adapts else weight, q.shape + (1,) * (len(ordered.shape) - 1))
         result = _between(result, ordered[np.minimum(below + 1, n - 1)], weight)
     result = _nan_if_any(result, flat)
     return _kept(result, q, a, axis) if keepdims else result
@@ -98,12 +103,11 @@ def _kept(result, q, a, axis):
 
 @composed(np.percentile)
 def percentile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-    a = as_array(a)
-    return np.quantile(a, _fraction(q, a), axis, out, overwrite_input, method, keepdims)
+    return np.quantile(as_array(a), _fraction(q), axis, out, overwrite_input, method, keepdims)
 
 
-def _fraction(q, a):
-    return np.true_divide(q, a.dtype.type(100) if a.dtype.kind == "f" else 100)
+def _fraction(q):
+    return q / 100 if isinstance(q, (int, float)) else np.true_divide(q, 100)
 
 
 @composed(np.cov)
@@ -162,14 +166,15 @@ def nancumprod(a, axis=None, out=None):
 
 
 @composed(np.nanmean)
+@widened
 def nanmean(a, axis=None, out=None, keepdims=False):
     no_out(out)
     a, number = _without_nans(a)
-    count = np.sum(number, axis=axis, keepdims=keepdims).astype(a.dtype)
-    return np.sum(a, axis=axis, keepdims=keepdims) / count
+    return divided(np.sum(a, axis=axis, keepdims=keepdims), np.sum(number, axis=axis, keepdims=keepdims))
 
 
 @composed(np.nanvar)
+@widened
 def nanvar(a, axis=None, out=None, ddof=0, keepdims=False):
     no_out(out)
     away, count = _deviations(a, axis)
@@ -177,6 +182,7 @@ def nanvar(a, axis=None, out=None, ddof=0, keepdims=False):
 
 
 @composed(np.nanstd)
+@widened
 def nanstd(a, axis=None, out=None, ddof=0, keepdims=False):
     """The norm of the deviations, whose slope is right at 0 too."""
     no_out(out)
@@ -205,10 +211,11 @@ def nanquantile(a, q, axis=None, out=None, overwrite_input=False, method="linear
     no_out(out)
     a = as_array(a)
     ordered = np.sort(merged(a, axis), axis=-1)
-    q = np.asarray(q, a.dtype if isinstance(q, (int, float)) else None)
+    adapts, q = isinstance(q, (int, float)), np.asarray(q)
     count = np.sum(~np.isnan(ordered), axis=-1)
-    position = np.reshape(q, q.shape + (1,) * count.ndim) * np.maximum(count - 1, 0).astype(q.dtype)
+    position = np.reshape(q, q.shape + (1,) * count.ndim) * np.maximum(count - 1, 0)
     below, weight = position_in_sorted(position, method)
+    weight = weight.astype(a.dtype) if weight is not None and adapts else weight
     entry = lambda k: np.moveaxis(np.take_along_axis(ordered, np.moveaxis(_merged_left(k, q.ndim), 0, -1), -1), -1, 0)
     result = entry(below)
     if weight is not None:
@@ -224,8 +231,7 @@ def _merged_left(k, n):
 
 @composed(np.nanpercentile)
 def nanpercentile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-    a = as_array(a)
-    return np.nanquantile(a, _fraction(q, a), axis, out, overwrite_input, method, keepdims)
+    return np.nanquantile(as_array(a), _fraction(q), axis, out, overwrite_input, method, keepdims)
 
 
 # Sums and differences along an axis
@@ -273,10 +279,6 @@ def ediff1d(ary, to_end=None, to_begin=None):
     ends = [np.ravel(as_array(e)) if e is not None else None for e in (to_begin, to_end)]
     parts = [p for p in (ends[0], flat[1:] - flat[:-1], ends[1]) if p is not None]
     return parts[0] if len(parts) == 1 else astype_if(np.concatenate(parts), flat.dtype)
-
-
-def astype_if(a, dtype):
-    return a if a.dtype == dtype else astype(a, dtype)
 
 
 def _double(a):
@@ -389,16 +391,21 @@ def correlate(a, v, mode="valid"):
 
 @composed(np.linspace)
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
-    start, stop = alike(start, stop, floating=True)
+    y, step = steps_between(*alike(start, stop, floating=True), num, endpoint)
+    y = np.moveaxis(y if dtype is None else astype_if(y, np.dtype(dtype)), 0, axis)
+    return (y, step) if retstep else y
+
+
+@widened
+def steps_between(start, stop, num, endpoint):
     parts = num - 1 if endpoint else num
     delta = stop - start
-    step = delta / parts if parts > 0 else np.full(delta.shape, np.nan)
+    step = delta / parts if parts > 0 else np.full(delta.shape, np.nan, delta.dtype)
     i = np.reshape(np.arange(num), (num,) + (1,) * len(delta.shape)).astype(delta.dtype)
     y = i * step + start if parts > 0 else i * delta + start
     if endpoint and num > 1:
         y = np.concatenate([y[:-1], np.expand_dims(np.broadcast_to(stop, delta.shape), 0)], axis=0)
-    y = np.moveaxis(y if dtype is None else astype_if(y, np.dtype(dtype)), 0, axis)
-    return (y, step) if retstep else y
+    return y, step
 
 
 @composed(np.logspace)

@@ -10,8 +10,9 @@ To add a function, add its line here and its case in tests/cases.py.
 import numpy as np
 
 from .helpers import (
-    add_at, astype, cumprod_slope, deviation, expand, exponent_slope, freedom, index, log_share, others, part,
-    power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, starts, sum_to, turn, unique_positions, winners,
+    add_at, astype, cumprod_slope, cumsum_slope, deviation, divided, expand, exponent_slope, freedom, from_mean, index,
+    log_share, others, part, power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, starts, sum_to, turn,
+    unique_positions, winners,
 )
 from .linalg import (
     beyond_thin, beyond_thin_slope, cholesky_of_symmetric, cholesky_slope, cofactors, contract, contract_slope,
@@ -99,18 +100,18 @@ nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.
 rule(np.sum,         lambda g, y, a, axis=None, keepdims=False:
      expand(g, a, axis, keepdims))
 rule(np.mean,        lambda g, y, a, axis=None, keepdims=False:
-     expand(g * (y.size / max(a.size, 1)), a, axis, keepdims))
+     expand(g * (y.size / max(a.size, 1)), a, axis, keepdims), wide=True)
 rule(np.prod,        lambda g, y, a, axis=None, keepdims=False:
      expand(g, a, axis, keepdims) * others(y, a, axis))
 for extremum in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
     rule(extremum,   lambda g, y, a, axis=None, keepdims=False, ties="split", saved=None:
-         expand(g / saved[1], a, axis, keepdims) * saved[0], save=winners)
+         expand(divided(g, saved[1]), a, axis, keepdims) * saved[0], save=winners, wide=True)
 rule(np.var,         lambda g, y, a, axis=None, ddof=0, keepdims=False, correction=None:
-     expand(g * (2 / freedom(y, a, ddof, correction)), a, axis, keepdims) * (a - np.mean(a, axis, keepdims=True)))
+     expand(g * (2 / freedom(y, a, ddof, correction)), a, axis, keepdims) * from_mean(a, axis), wide=True)
 rule(np.std,         lambda g, y, a, axis=None, ddof=0, keepdims=False, correction=None:
-     expand(g / freedom(y, a, ddof, correction), a, axis, keepdims) * deviation(y, a, axis, keepdims))
-rule(np.cumsum,      lambda g, y, a, axis=None: np.flip(np.cumsum(np.flip(g, axis), axis), axis).reshape(a.shape))
-rule(np.cumprod,     lambda g, y, a, axis=None: cumprod_slope(g, y, a, axis))
+     expand(g / freedom(y, a, ddof, correction), a, axis, keepdims) * deviation(y, a, axis, keepdims), wide=True)
+rule(np.cumsum,      lambda g, y, a, axis=None: cumsum_slope(g, a, axis))
+rule(np.cumprod,     lambda g, y, a, axis=None: cumprod_slope(g, y, a, axis), wide=True)
 
 # Shape: the same entries in other places
 rule(np.reshape,     lambda g, y, a, shape: np.reshape(g, a.shape), signature="a, shape, order='C', copy=None")
