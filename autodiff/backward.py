@@ -9,7 +9,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from .gradstore import GradStore
-from .graph import Node, is_floating, leading_to, sorted_nodes
+from .explain import Pass
+from .graph import Node, is_floating, leading_to, reachable
+from .outside import plain
 from .recording import constant
 from .rules import identity
 
@@ -65,6 +67,7 @@ def backward(
     detach: str = "all",
     strong_zero: bool = False,
     zeros: bool = False,
+    rules: dict | None = None,
     watch=None,
 ) -> GradStore:
     """The gradients of ``(cotangent * root).sum()``; `Tensor.backward` and `propagate` document the arguments."""
@@ -73,30 +76,33 @@ def backward(
     _check_floating(root, "the root of a backward pass")
     targets = None if wrt is None else _targets(wrt, "wrt")
     stay = {t for t in (*(_targets(keep, "keep") if keep else ()), *(targets or ())) if t._rule is not None}
-    order, needed = (sorted_nodes(root), None) if targets is None else leading_to(set(targets), root)
+    ends: list = []
+    order, needed = (reachable(root, ends=ends), None) if targets is None else leading_to(set(targets), root, ends)
     slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
     asked = None if targets is None else frozenset([t._id for t in targets])
     reached = needed is None or root in needed
     if watch is not None:
         watch.seed(root, slots[root] if reached else None)
     if not reached:
-        return GradStore._of({}, root, asked)
+        return GradStore._of({}, Pass(root, order, ends, asked, stay))
     token = strong_zeros.set(strong_zero)
     try:
         propagate(order, slots, needed=needed, stay=stay, detach=detach, strong_zero=strong_zero, zeros=zeros,
-                  watch=watch)  # fmt: skip
+                  rules=rules, watch=watch)  # fmt: skip
     finally:
         strong_zeros.reset(token)
-    return GradStore._of(slots, root, asked)
+    return GradStore._of(slots, Pass(root, order, ends, asked, stay))
 
 
-def propagate(order, slots, *, needed=None, stay=(), detach="all", strong_zero=False, zeros=False, watch=None) -> None:
+def propagate(order, slots, *, needed=None, stay=(), detach="all", strong_zero=False, zeros=False, rules=None,
+              watch=None) -> None:  # fmt: skip
     """Take each node's cotangent out of its slot, and add its inputs' shares to their slots.
 
     Gradients that will be constants are arrays, and rules run on arrays. Gradients that must be differentiable are
     Tensors, and the same rules run on Tensors. A share may be an array that something else holds too, so it is never
     written to; a sum of shares belongs to its slot alone, so further shares are added to it in place.
     `needed`: the nodes that get a gradient, or None for all that can have one; `stay`: those that keep it. Leaves do.
+    `rules`: a dict of rules and what takes their place in this pass.
     `zeros`: a first share is added to zeros, as candle does. `watch`: an object whose methods seed, take, skip and
     share are told what happens; nothing is added in place then, so it may keep what it is given.
     """
@@ -108,6 +114,8 @@ def propagate(order, slots, *, needed=None, stay=(), detach="all", strong_zero=F
         rule = node._rule
         if rule is None:  # a leaf keeps its gradient
             continue
+        if rules is not None:
+            rule = rules.get(rule, rule)
         g = slots.pop(node, None)
         if watch is not None:
             watch.take(node, g, node in stay)
@@ -180,7 +188,7 @@ def _seed(root: Node, cotangent, differentiable: bool):
         return constant(seed) if differentiable else seed
     if not isinstance(cotangent, Node):
         weak = isinstance(cotangent, (int, float))
-        cotangent = constant(np.array(cotangent, dtype if weak else None, subok=False))
+        cotangent = constant(np.array(plain(cotangent, "backward"), dtype if weak else None))
     if cotangent._shape != shape:
         raise ValueError(f"the cotangent of {root.label} must have its shape {shape}, got {cotangent._shape}")
     if cotangent._array.dtype != dtype:

@@ -24,7 +24,9 @@ import numpy as np
 from .backward import backward
 from .graph import Node, sorted_nodes
 from .gradstore import GradStore
-from .rules import is_basic
+from .rules import RULES, Rule, is_basic
+from .rules.helpers import expand
+from .rules.nn import relu
 from .tensor import Tensor, Var
 
 
@@ -47,12 +49,24 @@ class _LifeCycle:
         return t.detach()
 
 
+def _to_each_winner(g, y, a, axis=None, keepdims=False, ties="split", saved=None):
+    """The cotangent of a reduction's operand: each winner gets all of it, unless the call chose another convention."""
+    return expand(g if ties == "split" else g / saved[1], a, axis, keepdims) * saved[0]
+
+
 class candle(_LifeCycle):
     """candle's: each backward returns a new store, with every Var reached and every plain direct input.
 
     Slots start from zeros, and a gradient taken out of the store is cut (`detach=False` keeps all of them whole), so
-    what is left may or may not have a graph: see `store`.
+    what is left may or may not have a graph: see `store`. Where stores are merged by `extend`, sums are cut too. At ties
+    the reductions `max` and `min` give each winner all of the gradient; `abs` and `relu` have slope 1 at 0.
     """
+
+    RULES = {
+        **{RULES[f]: Rule(f, [_to_each_winner]) for f in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)},
+        RULES[np.absolute]: Rule(np.absolute, [lambda g, y, a: g * np.where(a >= 0, 1, -1).astype(a.dtype)]),
+        RULES[relu]: Rule(relu, [lambda g, y, a: g * (a >= 0)]),
+    }
 
     def __init__(self):
         super().__init__()
@@ -68,7 +82,8 @@ class candle(_LifeCycle):
         for node in order:
             if node.op is not None and node not in reached:
                 raise RuntimeError(f"no rule gave a gradient to {node.label}, and an interior node has to have one")
-        self.store = backward(loss, detach="taken" if detach else "none", zeros=True)
+        self.store = backward(loss, detach="taken" if detach else "none", zeros=True, rules=self.RULES)
+        self.store._cuts_sums = detach
         self._grads = {id: self.store._grads[id].data for id in self.store.ids()}
         return self.store
 

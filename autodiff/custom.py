@@ -10,6 +10,7 @@ import numpy as np
 
 from .backward import as_constant
 from .graph import Node
+from .outside import plain
 from .recording import apply, frozen, value_of
 from .rules import Rule
 
@@ -51,8 +52,8 @@ def custom_op(vjps: Sequence[Callable | None]) -> Callable:
                                 f"got {len(operands)}{extra} pass other arguments by name")  # fmt: skip
             for key, value in params.items():
                 if isinstance(value, Node):
-                    value._refuse_if_tracked(f"given to {name} as {key}=, for which vjps has no partial")
-            return apply(rule, operands, {key: frozen(value_of(value)) for key, value in params.items()})
+                    value._keep_history(f"given to {name} as {key}=, for which vjps has no partial")
+            return apply(rule, operands, {key: frozen(value_of(value, name)) for key, value in params.items()})
 
         op.rule = rule
         return op
@@ -67,8 +68,10 @@ def _operand_names(forward, count: int) -> list[str]:
 
 
 def _on_arrays(forward):
+    name = forward.__name__
+
     def run(*operands, **params):
-        value = np.asarray(forward(*[_read_only(x) for x in operands], **params))
+        value = np.asarray(plain(forward(*[_read_only(x) for x in operands], **params), f"the result of {name}"))
         if value.dtype.kind not in "fiub":
             raise TypeError(f"the forward of {forward.__name__} must return an array of numbers, got {value.dtype}")
         return np.array(value)  # the forward may keep, or be given, what it returns
@@ -93,7 +96,7 @@ def _checked(partial, op: str, operand: str, i: int):
             return None
         shape, dtype = np.shape(x), getattr(x, "dtype", None)
         if not isinstance(share, Node):
-            share = np.asarray(share)
+            share = np.asarray(plain(share, f"the partial of {op} for {operand}"))
         elif not isinstance(g, Node):
             share = as_constant(share)
         if share.shape != shape:

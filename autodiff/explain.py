@@ -1,57 +1,145 @@
-"""Why a gradient is missing: told from the graph, when somebody asks for it."""
+"""Why a gradient is missing: told from what a backward pass leaves behind, which keeps no graph alive."""
 
 from __future__ import annotations
 
-from .graph import PATH, Node, differentiable_inputs, is_floating, reachable
+from .graph import PATH, Node, differentiable_inputs, is_floating, label
 
-REMOVED = "it was removed from the store."
+WHY = {  # `MissingGradientError.reason` -> what the message says
+    "removed": "it was removed from the store.",
+    "not_asked": "it was not among wrt=[...], so it was not asked for.",
+    "integer": "it holds {dtype}, and only floating tensors have gradients.",
+    "taken": "its gradient was taken out once passed on, as those of the root and interior nodes are. Ask for it: "
+             "keep=[...].",
+    "not_reached": "it was reached, but no rule on the way gave it a gradient.",
+    "pruned": "it is only reached through {barrier}, whose derivative is zero or undefined: pruned.",
+    "unneeded": "it is pruned: no gradient leads through it to a Var, so none is computed. Ask for it: wrt=[...].",
+    "behind": "it is behind a detach: {barrier} was cut off from what it was computed from.",
+    "detached": "it is not reached. The graph contains a detach, {barrier}; if it was computed from this tensor, that is "
+                "where the gradient stops.",
+    "replaced": "it is a plain Tensor, not a Var, and no part of the graph of {root}. Where a Var was updated by an "
+                "assignment, as in w -= ..., its name stands for a new Tensor since: give the Var its new value with "
+                "w.set(...), or let ad.optim do it.",
+    "untracked": "it is not part of the graph of {root}, which is untracked: computed within no_grad, or from constants "
+                 'only (detached tensors, .data, gradients without detach="none").',
+    "foreign": "it is not part of the graph of {root}.",
+    "nothing": "nothing was stored for it here.",
+}  # fmt: skip
+REASONS = {"unneeded": "pruned", "behind": "detached", "untracked": "foreign", "nothing": "foreign"}  # sentences alike
 
 
-def why_missing(root, wrt, tensor: Node) -> str:
-    """Why a store has no gradient for `tensor`: `root` is a weak reference to the root of its backward pass."""
-    if root is None:
-        return "nothing was stored for it here."
-    root = root()
-    if not is_floating(tensor._array.dtype):
-        return f"it holds {tensor._array.dtype}, and only floating tensors have gradients."
-    if root is None:
-        return "this backward pass did not leave one (its graph is gone by now, so there is no telling why)."
-    if wrt is not None and tensor._id not in wrt:
-        return "it was not among wrt=[...], so it was not asked for."
-    if wrt is None and tensor in set(reachable(root, stale_ok=True)):
-        if tensor._rule is None:
-            return "it was reached, but no rule on the way gave it a gradient."
-        return ("its gradient was taken out once passed on, as those of the root and interior nodes are. Ask for it: "
-                "keep=[...].")  # fmt: skip
-    return _why_unreached(root, tensor)
+class MissingGradientError(KeyError):
+    """A store has no gradient for a tensor. `reason` is why, as data.
+
+    "taken" out once passed on; "pruned": on no path with a derivative; "detached"; "not_reached": no rule on the way gave
+    one; "removed" by the user; "not_asked" for by wrt; "integer"; "replaced": a plain Tensor that took a Var's name;
+    "foreign": no part of this graph.
+
+    >>> import autodiff as ad
+    >>> x = ad.Var(1.0)
+    >>> try:
+    ...     (0 * x + 3.0).backward()[x]
+    ... except ad.MissingGradientError as error:
+    ...     error.reason
+    'pruned'
+    """
+
+    def __init__(self, message: str, reason: str):
+        super().__init__(message, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.args[0]  # KeyError would show it in quotes
 
 
-def _why_unreached(root: Node, tensor: Node) -> str:
-    """Walk every edge, also those a backward pass prunes, and say what stands between `root` and `tensor`."""
-    barriers, todo, detached = {root: None}, [root], None
-    for node in todo:
-        barrier = barriers[node]
-        open_to = set(differentiable_inputs(node))
-        below = [t for t in node._inputs if isinstance(t, Node)]
+def missing(tensor: Node, made_by: Pass | None, removed: bool) -> MissingGradientError:
+    """The error for a store without a gradient for `tensor`: `made_by` is the pass that it comes from, if any."""
+    words = {"dtype": tensor._array.dtype, "root": made_by and label(*made_by.root)}
+    if removed or made_by is None:
+        key = "removed" if removed else "nothing"
+    else:
+        key, barrier = made_by.why(tensor)
+        words["barrier"] = barrier
+    return MissingGradientError(f"no gradient for {tensor.label}: {WHY[key].format(**words)}", REASONS.get(key, key))
+
+
+class Pass:
+    """What a backward pass remembers: ids and labels, and no node.
+
+    `order`: the nodes it visited; `ends`: where its paths ended, as `reachable` tells;
+    `asked`: the ids in wrt=, or None; `kept`: the tensors in keep= and wrt=.
+    """
+
+    __slots__ = ("root", "tracked", "visited", "asked", "kept", "behind", "cuts")
+
+    def __init__(self, root: Node, order=(), ends=(), asked=None, kept=()):
+        rule = root._rule
+        name = getattr(root, "_name", None) if rule is None else None
+        self.root = root.__class__, name, rule and rule.name, root._shape, root._id  # what `label` takes
+        self.tracked, self.asked = rule is not None or root._role == PATH, asked
+        self.visited, self.kept = [t._id for t in order], [t._id for t in kept] if kept else ()
+        self.behind, self.cuts = _beyond(ends, self.visited) if ends else ((), ())
+
+    def why(self, tensor: Node) -> tuple[str, str | None]:
+        """The key of `WHY`, and the label of what is in the way."""
+        id = tensor._id
+        if not is_floating(tensor._array.dtype):
+            return "integer", None
+        if self.asked is not None and id not in self.asked:
+            return "not_asked", None
+        if id in self.visited:
+            return "not_reached" if tensor._rule is None or id in self.kept else "taken", None
+        if id in self.behind:
+            return ("pruned", self.behind[id]) if self.behind[id] else ("unneeded", None)
+        for cut, source in self.cuts:
+            barrier = _between(source(), tensor)
+            if barrier:
+                return "behind", cut if barrier is True else barrier
+        lost = [cut for cut, source in self.cuts if source() is None]
+        if lost:
+            return "detached", lost[0]
+        if tensor._rule is None and tensor._role != PATH and getattr(tensor, "_source", None) is None:
+            if not self.tracked or not hasattr(tensor, "_name"):  # a name, or None, is what constructors leave
+                return "replaced", None
+        return "foreign" if self.tracked else "untracked", None
+
+
+def _beyond(ends, visited) -> tuple[dict, list]:
+    """What lies beyond the `ends`: id -> label of the nearest node that passes nothing on, or None; and the detached
+    leaves among it, each with a weak reference to what it was cut from."""
+    known, behind, cuts, todo = None, {}, [], []
+    for t in dict.fromkeys(ends):
+        if t._rule is not None:
+            todo.append((t, None))
+        elif getattr(t, "_source", None) is not None:
+            cuts.append((t.label, t._source))
+    for t, barrier in todo:  # grows while we walk it
+        known = set(visited) if known is None else known
+        if t._id not in known:
+            known.add(t._id)
+            behind[t._id] = barrier
+        elif t._role != PATH:
+            continue
+        if barrier is None and getattr(t, "_source", None) is not None:
+            cuts.append((t.label, t._source))
+        open_to = set(differentiable_inputs(t))
+        for below in t._inputs:
+            if isinstance(below, Node) and below._id not in known:
+                todo.append((below, barrier if below in open_to else t.label))
+    return behind, cuts
+
+
+def _between(source: Node | None, tensor: Node):
+    """Whether `source` was computed from `tensor`: True, or the label of a further detach between them."""
+    todo, seen = [(source, True)] if source is not None else [], {source}
+    for node, barrier in todo:
+        if node is tensor:
+            return barrier
         source = getattr(node, "_source", None)
+        below = [t for t in node._inputs if isinstance(t, Node)]
         if source is not None:
-            detached = detached or node
-            barrier = f"it is behind a detach: {node.label} was cut off from what it was computed from."
-            below = [t for t in (source(),) if t is not None]
+            below, barrier = [t for t in (source(),) if t is not None], node.label
         for t in below:
-            if t not in barriers:
-                closed = source is None and t not in open_to  # the barrier named is the one nearest to the tensor
-                pruned = f"it is only reached through {node.label}, whose derivative is zero or undefined: pruned."
-                barriers[t] = pruned if closed else barrier
-                todo.append(t)
-    if tensor in barriers:
-        if barriers[tensor] is None and tensor._rule is not None and tensor._role != PATH:
-            return "it is pruned: no gradient leads through it to a Var, so none is computed. Ask for it: wrt=[...]."
-        return barriers[tensor] or "it was reached, but no rule on the way gave it a gradient."
-    if detached is not None:
-        return (f"it is not reached. The graph contains a detach, {detached.label}; if it was computed from this "
-                "tensor, that is where the gradient stops.")  # fmt: skip
-    if not root.tracked:
-        return (f"it is not part of the graph of {root.label}, which is untracked: computed within no_grad, or from "
-                'constants only (detached tensors, .data, gradients without detach="none").')  # fmt: skip
-    return f"it is not part of the graph of {root.label}."
+            if t not in seen:
+                seen.add(t)
+                todo.append((t, barrier))
+    return None

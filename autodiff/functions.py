@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .graph import Node
+from .outside import plain
 from .recording import as_operand, value_of
 from .rules import astype, nn
 
@@ -558,8 +559,8 @@ def _write(name, primitive, x, axis, index, src):
 
 def _operand(function, x, name="x"):
     """A Tensor or an array, of real numbers."""
-    if not isinstance(x, (Node, np.ndarray)):
-        x = as_operand(x) if isinstance(x, (list, tuple)) else np.asarray(x)
+    if not isinstance(x, Node) and type(x) is not np.ndarray:
+        x = as_operand(x, f"ad.{function}") if isinstance(x, (list, tuple)) else np.asarray(plain(x, f"ad.{function}"))
     if x.dtype.kind not in "fiub":
         raise TypeError(f"{function}: {name} must hold real numbers, got dtype {x.dtype}")
     return x
@@ -645,7 +646,7 @@ def _axes(function, x, axis):
 
 def _index(function, x, axis, index):
     """The index as an array of its own, counted from the front."""
-    index, n = np.asarray(value_of(index)), x.shape[axis]
+    index, n = np.asarray(value_of(index, f"ad.{function}")), x.shape[axis]
     if index.dtype.kind not in "iu" and index.size:
         raise TypeError(f"{function}: index must hold integers, got dtype {index.dtype}"
                         + ("; np.flatnonzero turns a mask into positions" if index.dtype == bool else ""))  # fmt: skip

@@ -50,6 +50,7 @@ from .checking.report import (
 )
 from .checking.study import LADDER, Judgement, Study
 from .graph import PATH, Node, sorted_nodes
+from .outside import plain
 from .structure import rebuilt, walk
 from .tensor import Var
 
@@ -195,7 +196,7 @@ def _value_to_check(item, name: str, settings: _Settings):
         if item._rule is not None:
             raise TypeError(f"gradcheck: input {name} was computed from other tensors; pass its .data, or a Var")
         value = item._array if item.is_variable else None
-    elif isinstance(item, (float, np.ndarray, np.generic)):
+    elif isinstance(plain(item, "gradcheck"), (float, np.ndarray, np.generic)):
         value = np.asarray(item)
         if value.dtype.kind == "c":
             raise TypeError(f"gradcheck: input {name} is complex; complex numbers are not supported")

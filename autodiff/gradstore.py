@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 
-from .explain import REMOVED, why_missing
+from .explain import MissingGradientError, Pass, missing
 from .graph import Node, is_floating
+from .outside import plain
 from .recording import constant
 
 
@@ -24,26 +23,26 @@ class GradStore:
     (Tensor([10., 20.]), Tensor([1., 2.]), 2)
     """
 
-    __slots__ = ("_grads", "_root", "_wrt", "_removed")
+    __slots__ = ("_grads", "_made_by", "_removed", "_cuts_sums")
 
     def __init__(self):
         self._grads: dict[int, Node] = {}
-        self._root, self._wrt, self._removed = None, None, set()
+        self._made_by, self._removed = None, set()
+        self._cuts_sums = False  # whether what `extend` adds up is cut, as candle's is
 
     @classmethod
-    def _of(cls, slots: dict[Node, object], root: Node, wrt: frozenset[int] | None) -> GradStore:
-        """The store a backward pass from `root` leaves. It holds `root` weakly: a store keeps no graph alive."""
+    def _of(cls, slots: dict[Node, object], made_by: Pass) -> GradStore:
+        """The store a backward pass leaves. It keeps no graph alive."""
         store = cls()
         store._grads = {t._id: g if isinstance(g, Node) else constant(g) for t, g in slots.items()}
-        store._root, store._wrt = weakref.ref(root), wrt
+        store._made_by = made_by
         return store
 
     def __getitem__(self, tensor: Node) -> Node:
-        """The gradient of `tensor`. A missing one is a KeyError that says why it is missing."""
+        """The gradient of `tensor`. A missing one is a `MissingGradientError`, which says why it is missing."""
         grad = self._grads.get(_check(tensor)._id)
         if grad is None:
-            why = REMOVED if tensor._id in self._removed else why_missing(self._root, self._wrt, tensor)
-            raise KeyError(Reason(f"no gradient for {tensor.label}: {why}"))
+            raise missing(tensor, self._made_by, tensor._id in self._removed)
         return grad
 
     def get(self, tensor: Node, default=None):
@@ -70,7 +69,7 @@ class GradStore:
     def insert(self, tensor: Node, grad) -> Node | None:
         """Store `grad`, of the shape and dtype of `tensor`, and return what was there before, or None."""
         if not isinstance(grad, Node):
-            grad = constant(np.array(grad, subok=False))
+            grad = constant(np.array(plain(grad, "GradStore.insert")))
         elif grad.is_variable:
             grad = grad.detach()  # a later set must not change what is stored
         if grad._shape != _check(tensor)._shape:
@@ -105,17 +104,12 @@ class GradStore:
             mine = self._grads.get(id)
             if mine is not None and (mine._shape, mine._array.dtype) != (grad._shape, grad._array.dtype):
                 raise ValueError(f"the two gradients of tensor {id} do not fit: {mine.label} and {grad.label}")
-            sums[id] = grad if mine is None else mine + grad
+            total = grad if mine is None else mine + grad
+            sums[id] = total.detach() if mine is not None and (self._cuts_sums or other._cuts_sums) else total
         self._grads.update(sums)
 
     def __repr__(self) -> str:
         return "GradStore({" + ", ".join(f"{id}: {grad!r}" for id, grad in self._grads.items()) + "})"
-
-
-class Reason(str):
-    """A message that KeyError shows as it is, without quotes."""
-
-    __repr__ = str.__str__
 
 
 def _check(tensor) -> Node:

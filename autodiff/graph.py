@@ -70,9 +70,13 @@ class Node(FreedInTurn):
     @property
     def label(self) -> str:
         """What messages call this node: its name, else its op, with shape and id."""
-        kind = f"{type(self).__name__} {self._name!r}" if getattr(self, "_name", None) else type(self).__name__
-        made = f" = {self._rule.name}(...)" if self._rule else ""
-        return f"{kind}{made} of shape {self._shape} (id {self._id})"
+        return label(type(self), getattr(self, "_name", None), self._rule and self._rule.name, self._shape, self._id)
+
+
+def label(kind: type, name: str | None, op: str | None, shape: tuple, id: int) -> str:
+    """What messages call a node."""
+    named, made = f" {name!r}" if name else "", f" = {op}(...)" if op else ""
+    return f"{kind.__name__}{named}{made} of shape {shape} (id {id})"
 
 
 def differentiable_inputs(node: Node) -> list[Node]:
@@ -105,12 +109,16 @@ def sorted_nodes(root: Node, wrt: Iterable[Node] | None = None) -> list[Node]:
     return leading_to({t for t in ([wrt] if isinstance(wrt, Node) else wrt) if is_floating(t._array.dtype)}, root)[0]
 
 
-def reachable(root: Node, stale_ok: bool = False) -> list[Node]:
-    """Every node on a differentiable path to a Var, users first."""
-    return _walk(root, (), 0, False, stale_ok)[0] if root._role == PATH else []
+def reachable(root: Node, stale_ok: bool = False, ends: list | None = None) -> list[Node]:
+    """Every node on a differentiable path to a Var, users first. `ends`: takes what `_walk` puts there."""
+    if root._role != PATH:
+        if ends is not None:
+            ends.append(root)
+        return []
+    return _walk(root, (), 0, False, stale_ok, ends)[0]
 
 
-def leading_to(targets: set[Node], root: Node) -> tuple[list[Node], set[Node] | None]:
+def leading_to(targets: set[Node], root: Node, ends: list | None = None) -> tuple[list[Node], set[Node] | None]:
     """The nodes from `root` on that are targets or lead to one, users first; and a set of them all.
 
     In place of the set None, where all that a backward pass would visit by itself leads to a target.
@@ -119,7 +127,7 @@ def leading_to(targets: set[Node], root: Node) -> tuple[list[Node], set[Node] | 
         return [], set()
     plain = any([t._role != PATH for t in targets])  # a Var is reached through nodes on a path to a Var
     oldest = min([t._id for t in targets])  # what is older than all of them leads to none
-    found, all_lead = _walk(root, targets, oldest, plain, False)
+    found, all_lead = _walk(root, targets, oldest, plain, False, ends)
     if all_lead:
         return found, None
     order, leads, tensor = [], set(targets), Node.kind
@@ -136,19 +144,23 @@ def leading_to(targets: set[Node], root: Node) -> tuple[list[Node], set[Node] | 
     return order, leads
 
 
-def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool):
+def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool, ends: list | None = None):
     """What differentiable paths from `root` reach, users first, and whether all of it and all beside it is asked for.
 
-    `plain`: also what is on no path to a Var. Nothing below the id `oldest` is visited.
+    `plain`: also what is on no path to a Var. Nothing below the id `oldest` is visited. `ends`: a list to which is added
+    what such paths end at: plain tensors, results without a gradient, and nodes that have no partial for some input.
     """
     found, seen, all_lead, tensor = [root], {root}, not plain, Node.kind
+    ends = [] if ends is None else ends
     for node in found:  # grows while we walk it
         rule = node._rule
         if rule is None:
             all_lead = all_lead and node in targets
             continue
-        if not rule.every and not stale_ok:
-            _refuse_stale(node)
+        if not rule.every:
+            if not stale_ok:
+                _refuse_stale(node)
+            ends.append(node)
         for t in node._inputs if rule.every else differentiable_inputs(node):
             if not isinstance(t, tensor):
                 continue
@@ -157,6 +169,7 @@ def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool):
                     _refuse_stale(node)
             elif not plain:
                 all_lead = False
+                ends.append(t)
                 continue
             if t not in seen:
                 if t._id < oldest:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from .familiar import name_ours, refuse_keywords
 from .graph import PATH, Node, is_floating
 from .recording import NO_PARAMS, aligned, apply, call, record, recording, value_of
+from .outside import is_foreign
 from .rules import RULES, astype
 from .tensor import Tensor, Var
 
 OPERANDS = (Node, np.ndarray, np.generic, int, float, list, tuple)
+
+
+def is_operand(x) -> bool:
+    """Whether an operator is ours to do, or to refuse: what is no array of any kind may know Tensors itself."""
+    return isinstance(x, OPERANDS) or is_foreign(type(x))
 
 
 def _binary(ufunc):
@@ -31,7 +38,7 @@ def _binary(ufunc):
             if self._role == PATH and not (multiplies and other == 0) and recording.get():
                 a = self._array
                 return record(rule, ufunc(a, other), (self, other), (a, other), shape=self._shape)
-        elif not isinstance(other, OPERANDS):
+        elif not is_operand(other):
             return NotImplemented
         return apply(rule, (self, other))
 
@@ -39,14 +46,14 @@ def _binary(ufunc):
         operator = lambda self, other: apply(rule, (self, other))  # noqa: E731
 
     def reflected(self, other):
-        return apply(rule, (other, self)) if isinstance(other, OPERANDS) else NotImplemented
+        return apply(rule, (other, self)) if is_operand(other) else NotImplemented
 
     return operator, reflected
 
 
 def _comparison(ufunc):
     def compare(self, other):
-        return ufunc(self._array, value_of(other)) if isinstance(other, OPERANDS) else NotImplemented
+        return ufunc(self._array, value_of(other, ufunc)) if is_operand(other) else NotImplemented
 
     return compare
 
@@ -84,8 +91,9 @@ def _attach_operators() -> None:
     Tensor.__neg__ = lambda self: call(np.negative, (self,), NO_PARAMS)
     Tensor.__pos__ = lambda self: self
     Tensor.__abs__ = lambda self: call(np.absolute, (self,), NO_PARAMS)
-    Tensor.__matmul__ = lambda self, other: call(np.matmul, (self, other), NO_PARAMS)
-    Tensor.__rmatmul__ = lambda self, other: call(np.matmul, (other, self), NO_PARAMS)
+    matmul = lambda a, b: call(np.matmul, (a, b), NO_PARAMS)
+    Tensor.__matmul__ = lambda self, other: matmul(self, other) if is_operand(other) else NotImplemented
+    Tensor.__rmatmul__ = lambda self, other: matmul(other, self) if is_operand(other) else NotImplemented
     Tensor.__divmod__ = lambda self, other: np.divmod(self, other)
     Tensor.__rdivmod__ = lambda self, other: np.divmod(other, self)
     Tensor.__round__ = lambda self, decimals=0: np.round(self, decimals)
@@ -95,7 +103,8 @@ def _attach_operators() -> None:
 
 
 def _extremum(function):
-    def method(self, axis=None, keepdims=False, *, ties="split"):
+    def method(self, axis=None, keepdims=False, *, ties="split", **others):
+        refuse_keywords(f"Tensor.{function.__name__}", others)
         params = {"axis": axis, "keepdims": keepdims}
         return apply(RULES[function], (self,), params, NO_PARAMS if ties == "split" else {"ties": ties})
 
@@ -118,3 +127,4 @@ Tensor.reshape = lambda self, *shape: np.reshape(self, _shape_of(shape))
 Tensor.transpose = lambda self, *axes: np.transpose(self, _shape_of(axes) if axes else None)
 for _name in ("astype", "copy", "flatten", "reshape", "transpose"):
     _called(getattr(Tensor, _name), _name, "ravel" if _name == "flatten" else _name)
+name_ours(Tensor)

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from .graph import CUT, PATH, SLOT, Node, is_floating
+from .familiar import KEYWORDS, refuse_keywords
+from .outside import PLAIN, HistoryLostError, callers, plain
 from .rules import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, astype, broadcast
-from .rules.hints import instead_of, name_of
+from .rules.hints import WRITE, instead_of, name_of
 
 new_id = itertools.count().__next__
 recording = ContextVar("recording", default=True)
@@ -96,7 +98,7 @@ def apply(rule: Rule, operands: tuple, params: dict = NO_PARAMS, options: dict =
     """
     inputs, values, tracked = [], [], False
     for t in operands:
-        t = t if isinstance(t, Node) else as_operand(t)
+        t = t if isinstance(t, Node) else as_operand(t, rule)
         if isinstance(t, Node):
             tracked = tracked or t._role == PATH or t._rule is not None
             values.append(t._array)
@@ -140,33 +142,41 @@ def _is_zero(x) -> bool:
     return isinstance(x, (int, float, np.generic)) and x == 0
 
 
-def as_operand(x):
+def as_operand(x, user):
     """What a rule can take: a Tensor, an array or a number. A sequence with Tensors in it is stacked."""
-    if isinstance(x, (Node, np.ndarray, np.generic, float, int)):
+    if x.__class__ is ndarray or isinstance(x, (Node, np.generic, float, int)):
+        return x
+    x = plain(x, user)
+    if isinstance(x, np.ndarray):
         return x
     if isinstance(x, (list, tuple)):
         if _holds_tensor(x):
-            return np.stack([as_operand(item) if isinstance(item, (list, tuple)) else item for item in x])
+            return np.stack([as_operand(item, user) if isinstance(item, (list, tuple)) else item for item in x])
         return np.asarray(x)
-    raise TypeError(f"a Tensor can't be combined with {x!r}, a {type(x).__name__}")
+    raise TypeError(f"a Tensor can't be combined with {x!r:.80}, a {type(x).__name__}")
 
 
-def cast(x, dtype):
+def cast(x, dtype, user):
     """An operand in this dtype; a Python number stays one, and adapts."""
-    x = as_operand(x)
+    x = as_operand(x, user)
     return x if isinstance(x, (int, float)) and not isinstance(x, np.generic) else x.astype(dtype)
 
 
 def _holds_tensor(items) -> bool:
-    return any(isinstance(i, Node) or isinstance(i, (list, tuple)) and _holds_tensor(i) for i in items)
+    kinds = {*map(type, items)}
+    if any([issubclass(kind, Node) for kind in kinds]):
+        return True
+    nested = any([issubclass(kind, (list, tuple)) for kind in kinds])
+    return nested and any(isinstance(i, (list, tuple)) and _holds_tensor(i) for i in items)
 
 
-def value_of(x: Any) -> Any:
+def value_of(x: Any, user) -> Any:
     """`x` with the array of each Tensor in it; a tracked one in a sequence is refused."""
     if isinstance(x, Node):
         return x._array
+    x = plain(x, user)
     if isinstance(x, (list, tuple)) and _holds_tensor(x):
-        return [np.asarray(i) if isinstance(i, Node) else value_of(i) for i in x]
+        return [np.asarray(i) if isinstance(i, Node) else value_of(i, user) for i in x]
     return x
 
 
@@ -174,7 +184,7 @@ def frozen(value):
     """`value`, safe from later writes: lists become tuples, and arrays that somebody may write to are copied."""
     if isinstance(value, np.ndarray):
         ours = type(value) is np.ndarray and value.base is None and not value.flags.writeable
-        return value if ours else np.array(value, subok=False)
+        return value if ours else np.array(plain(value, "an argument"), subok=False)
     return tuple(map(frozen, value)) if type(value) in (list, tuple) else value
 
 
@@ -185,11 +195,11 @@ def frozen_key(key):
     if isinstance(key, Node):
         return key._array
     if isinstance(key, (list, np.ndarray)):
-        key = np.array(value_of(key))
+        key = np.array(value_of(key, "an index"))
         return key if key.size else key.astype(bool if key.dtype == bool else np.intp)
     if isinstance(key, slice) and any(isinstance(k, Node) for k in (key.start, key.stop, key.step)):
         return slice(*(k.item() if isinstance(k, Node) else k for k in (key.start, key.stop, key.step)))
-    return key
+    return plain(key, "an index")
 
 
 # How NumPy functions find their rules
@@ -199,6 +209,9 @@ def call(function, args: tuple, kwargs: dict):
     """What `function`, one of NumPy's, gives on these arguments, some of which are Tensors."""
     written = COMPOSED.get(function)
     if written is not None:
+        for x in (*args, *kwargs.values()):
+            if x.__class__ not in PLAIN:
+                plain(x, function)
         try:
             result = written(*args, **kwargs)
         except TypeError:
@@ -213,13 +226,34 @@ def call(function, args: tuple, kwargs: dict):
         return apply(rule, *_bind(rule, function, args, kwargs))
     if function in VALUES:
         _refuse_out(function, kwargs)
-        args = [_values_in(a) for a in args]
-        kwargs = {k: _values_in(v) for k, v in kwargs.items()}
-        result = function(*args, **kwargs)
+        result = on_values(function, args, kwargs)
         if not VALUES[function]:
             return result
         return tuple(map(constant, result)) if isinstance(result, tuple) else constant(result)
+    if integers_only(args, kwargs) and not (function.__name__ in WRITE and isinstance(args[0], Node)):
+        return on_values(function, args, kwargs)
     raise NoRuleError(_no_rule(function))
+
+
+def integers_only(args: tuple, kwargs: dict) -> bool:
+    """Whether the Tensors among these arguments hold integers and are only read: then a plain call loses nothing."""
+    found = list(_tensors_in((args, list(kwargs.values()))))
+    written = list(_tensors_in([kwargs.get("out")]))
+    return not written and bool(found) and not any([is_floating(t._array.dtype) for t in found])
+
+
+def _tensors_in(x):
+    if isinstance(x, Node):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for item in x:
+            yield from _tensors_in(item)
+
+
+def on_values(function, args: tuple, kwargs: dict):
+    """What `function` gives on the values of these arguments, read-only; it may write to the plain arrays among them."""
+    args = [_values_in(plain(a, function)) for a in args]
+    return function(*args, **{k: _values_in(plain(v, function)) for k, v in kwargs.items()})
 
 
 def _values_in(x):
@@ -231,8 +265,8 @@ def _values_in(x):
 
 def _refuse_out(function, kwargs: dict) -> None:
     if kwargs.get("out") is not None:
-        raise TypeError(f"{name_of(function)} can't write into an existing array or Tensor when Tensors take part: "
-                        "values never change. Use the result")  # fmt: skip
+        raise HistoryLostError(f"{name_of(function)} can't write into an existing array or Tensor when Tensors take "
+                               "part: values never change, and the history would be lost. Use the result")  # fmt: skip
 
 
 def _refuse_unknown(written, function, kwargs: dict) -> None:
@@ -241,6 +275,7 @@ def _refuse_unknown(written, function, kwargs: dict) -> None:
     unknown = [name for name in kwargs if name not in parameters]
     if unknown and not any(p.kind == p.VAR_KEYWORD for p in parameters.values()):
         known = [name for name, p in parameters.items() if p.default is not p.empty and name != "out"]
+        refuse_keywords(name_of(function), [name for name in unknown if name in KEYWORDS])
         raise _no_rule_with(function, unknown[0], known) from None
 
 
@@ -257,6 +292,7 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
         return (tuple(args[0]) if rule.each else args), NO_PARAMS
     given = dict(zip(names, args))
     if len(args) > len(names) or not given.keys().isdisjoint(kwargs) or not kwargs.keys() <= set(names):
+        refuse_keywords(name_of(function), [name for name in kwargs if name in KEYWORDS and name not in names])
         rule.signature.bind(*args, **kwargs)  # raises Python's own TypeError
     given.update(kwargs)
     operands = tuple(given.pop(name) for name in names[:count] if name in given)
@@ -268,11 +304,11 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
         if value is NOT_GIVEN or value is default or (isinstance(value, (str, bool)) and value == default):
             continue
         if name == "dtype" and name not in rule.params:
-            operands = tuple(cast(x, value) for x in operands)
+            operands = tuple(cast(x, value, function) for x in operands)
         elif name in rule.params or not rule.differentiable:
             if isinstance(value, Node):
-                value._refuse_if_tracked(f"used as {name}= of {name_of(function)}, which has no partial for it")
-            params[name] = frozen(value_of(value))
+                value._keep_history(f"used as {name}= of {name_of(function)}, which has no partial for it")
+            params[name] = frozen(value_of(value, function))
         elif name != "copy":
             known = [p for p in rule.params if p not in ("saved", "ties")]
             raise _no_rule_with(function, name, known)
@@ -280,7 +316,9 @@ def _bind(rule: Rule, function, args: tuple, kwargs: dict) -> tuple[tuple, dict]
 
 
 def _no_rule(function) -> str:
-    return (f"{name_of(function)} has no rule, so it can't be used on a Tensor: {instead_of(function)}. "
+    library, _ = callers()
+    within = f"{library} calls {name_of(function)}, which" if library else name_of(function)
+    return (f"{within} has no rule, so it can't be used on a Tensor: {instead_of(function, library)}. "
             "Use .data for the plain value, or write a rule with ad.custom_op")  # fmt: skip
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from array import array as packed
+import sys
 import weakref
+from array import array as packed
 from collections.abc import Iterable
 
 import numpy as np
 
 from .backward import backward
 from .gradstore import GradStore
+from .familiar import FIXED, attribute_elsewhere, refuse_keywords
 from .graph import PATH, Node, is_floating
+from .outside import ARRAY, COPY, INDEX, NUMBER, HistoryLostError, history_lost, plain
 from .recording import (
     CUMULATIVE, NO_PARAMS, REDUCTIONS, NoRuleError, apply, as_operand, call, cast, constant, frozen_key, init_leaf,
-    new_id, record, recording, results_are, value_of,
+    integers_only, new_id, on_values, record, recording, results_are, value_of,
 )  # fmt: skip
 from .rules import RULES, index
 
@@ -33,10 +36,12 @@ class Tensor(Node):
 
     __slots__ = ()
 
-    def __init__(self, data, dtype=None, name: str | None = None):
+    def __init__(self, data, dtype=None, name: str | None = None, **others):
+        if others:
+            refuse_keywords(f"ad.{type(self).__name__}", others)
         if isinstance(data, Node):
-            data._refuse_if_tracked(f"made into a new {type(self).__name__}")
-        array = np.array(value_of(data), dtype=dtype, subok=False)
+            data._keep_history(f"made into a new {type(self).__name__}")
+        array = np.array(value_of(data, type(self)), dtype=dtype)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"{type(self).__name__} takes floating, integer or boolean data, got {array.dtype}"
                             + (": complex numbers are not supported" if array.dtype.kind == "c" else ""))  # fmt: skip
@@ -64,12 +69,16 @@ class Tensor(Node):
             array = array.base
         return self._array
 
+    @data.setter
+    def data(self, value):
+        raise AttributeError(f"{self.label}: .data can't be written. Here: {FIXED}")
+
     def item(self) -> float | int | bool:
         """The value of a tensor of size 1, as a Python number."""
         return self._array.item()
 
     def backward(self, cotangent=None, *, wrt: Iterable[Tensor] | None = None, keep: Iterable[Tensor] = (),
-                 detach: str = "all", strong_zero: bool = False) -> GradStore:  # fmt: skip
+                 detach: str = "all", strong_zero: bool = False, **others) -> GradStore:  # fmt: skip
         """The gradients of this tensor with respect to what it was computed from, as a `GradStore`.
 
         `cotangent`: what each entry counts, an array or Tensor of this tensor's shape and dtype; ones when left out, so
@@ -87,6 +96,8 @@ class Tensor(Node):
         >>> grads[x], grads[y]
         (Tensor(54.), Tensor(54.))
         """
+        if others:
+            refuse_keywords("Tensor.backward", others)
         return backward(self, cotangent, wrt=wrt, keep=keep, detach=detach, strong_zero=strong_zero)
 
     def detach(self) -> Tensor:
@@ -108,21 +119,23 @@ class Tensor(Node):
             rule = RULES.get(ufunc)
             if rule is not None and rule.plain and recording.get():  # the common case; `apply` gives the same
                 return record(rule, ufunc(self._array), inputs, (self._array,), shape=self._shape)
-        if "out" in kwargs:
-            raise TypeError(f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never change and "
-                            "the history would be lost. Use the result, or .data for its plain value")  # fmt: skip
+        if "out" in kwargs or method == "at" and not isinstance(inputs[0], Node):
+            if integers_only(inputs, kwargs):
+                return on_values(getattr(ufunc, method), inputs, kwargs)
+            raise HistoryLostError(f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never "
+                                   "change and the history would be lost. Use the result, or .data for its plain value")  # fmt: skip
         if method == "reduce" and ufunc in REDUCTIONS:
             return call(REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs})
         if method == "accumulate" and ufunc in CUMULATIVE:
             return call(CUMULATIVE[ufunc], inputs, {"axis": 0, **kwargs})
         if method == "outer" and not kwargs:
-            a, b = (as_operand(x) for x in inputs)
+            a, b = (as_operand(x, ufunc) for x in inputs)
             return call(ufunc, (np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b), NO_PARAMS)
         if method != "__call__":
             raise NoRuleError(f"np.{ufunc.__name__}.{method} has no rule; call np.{ufunc.__name__} itself")
         dtype = kwargs.pop("dtype", None)
         if dtype is not None:
-            inputs = tuple(cast(x, dtype) for x in inputs)
+            inputs = tuple(cast(x, dtype, ufunc) for x in inputs)
         if kwargs and any(value is not True for value in kwargs.values()):
             raise NoRuleError(f"np.{ufunc.__name__} with {', '.join(kwargs)}= has no rule; np.where chooses entries")
         return call(ufunc, inputs, NO_PARAMS)
@@ -132,26 +145,43 @@ class Tensor(Node):
             return NotImplemented
         return call(function, args, kwargs)
 
+    @property
+    def __pandas_priority__(self):
+        """pandas asks for this before an operator with something of its own on the left; there is none to give."""
+        plain(sys._getframe(1).f_locals.get("self"), "an operator with a Tensor")
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        """PyTorch asks this when a Tensor is among the operands of one of its functions."""
+        name = getattr(function, "__name__", "function")
+        advice = attribute_elsewhere(name.strip("_")) or "write it with NumPy's functions, which take Tensors"
+        raise TypeError(f"torch.{name} can't take a {cls.__name__} of autodiff. Here: {advice}")
+
     def __array__(self, dtype=None, copy=None):
-        self._refuse_if_tracked("turned into a plain array")
+        self._keep_history("turned into a plain array")
         return np.array(self.data, dtype=dtype, copy=copy)
 
-    def _refuse_if_tracked(self, what: str) -> None:
-        if self.tracked:
-            raise TypeError(f"{self.label} is tracked and can't be {what}: its history would be lost. Use a NumPy "
-                            "function on it (np.stack for a list of tensors), .data or .item() for the plain value, "
-                            "or .detach() for a constant Tensor")  # fmt: skip
+    def _keep_history(self, what: str, instead: str = ARRAY) -> None:
+        """Refuse to be `what`, if there is a history to lose: integers have none, nor what is made of them alone."""
+        made_of = [t for t in self._inputs if isinstance(t, Node)] or [self]
+        if self.tracked and is_floating(self.dtype) and any([is_floating(t._array.dtype) for t in made_of]):
+            raise history_lost(self, what, instead)
 
     def __float__(self):
-        self._refuse_if_tracked("turned into a Python number")
+        self._keep_history("turned into a Python number", NUMBER)
         return float(self.item())
 
     def __int__(self):
-        self._refuse_if_tracked("turned into a Python number")
+        self._keep_history("turned into a Python number", NUMBER)
         return int(self.item())
 
+    def __complex__(self):
+        return complex(float(self))
+
+    __trunc__ = __int__
+
     def __index__(self):
-        self._refuse_if_tracked("used as an index")
+        self._keep_history("used as an index", INDEX)
         return self._array.__index__()
 
     def __bool__(self):
@@ -192,7 +222,7 @@ class Tensor(Node):
         return format(self.item(), spec) if spec else str(self)
 
     def __reduce__(self):
-        self._refuse_if_tracked("copied or pickled") if self._rule else None
+        self._keep_history("copied or pickled", COPY) if self._rule else None
         return type(self), (self._array, None, self.name)
 
 
@@ -210,8 +240,8 @@ class Var(Tensor):
 
     __slots__ = ()
 
-    def __init__(self, data, dtype=None, name: str | None = None):
-        super().__init__(data, dtype, name)
+    def __init__(self, data, dtype=None, name: str | None = None, **others):
+        super().__init__(data, dtype, name, **others)
         if not is_floating(self.dtype):
             called = "Var" if name is None else f"Var {name!r}"
             raise TypeError(f"{called} needs floating data, got {self.dtype}: only floating numbers can be "
@@ -223,7 +253,7 @@ class Var(Tensor):
 
         ValueError for another shape, TypeError for another dtype; then nothing changes.
         """
-        array = np.array(value._array if isinstance(value, Node) else value, subok=False)
+        array = np.array(value_of(value, "Var.set"))
         if array.dtype.kind in "fiub" and not isinstance(value, (Node, np.ndarray, np.generic)):
             array = array.astype(self.dtype, copy=False)  # Python's numbers adapt
         if array.shape != self._shape:

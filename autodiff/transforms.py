@@ -20,6 +20,7 @@ import numpy as np
 from .backward import backward, history_lost
 from .gradstore import GradStore
 from .graph import Node, is_floating, captured
+from .outside import plain
 from .recording import alias, constant, new_id, recording
 from .structure import leaves, rebuilt, walk
 from .tensor import Tensor, Var
@@ -257,7 +258,7 @@ def _gradients(output: Tensor, cotangent, inputs, detach: str) -> list[Tensor]:
 
 def _own(value, name: str, f) -> Tensor:
     """A node of this transform's own for a leaf of an argument: a Var, or an alias of a tracked Tensor."""
-    array = value._array if isinstance(value, Node) else np.asarray(value)
+    array = value._array if isinstance(value, Node) else np.asarray(plain(value, f"a derivative of {_name(f)}"))
     if not is_floating(array.dtype):
         raise TypeError(f"argument {name} of {_name(f)} holds {array.dtype}: only floating numbers can be "
                         "differentiated. Pass 2.0 for 2, or convert it with .astype(float)")  # fmt: skip
@@ -268,9 +269,9 @@ def _own(value, name: str, f) -> Tensor:
 
 def _tangent(name: str, x, t) -> Tensor:
     """The tangent `t` of the leaf `x`; `name` is what to call the tangent."""
-    x = x if isinstance(x, Node) else np.asarray(x)
+    x = x if isinstance(x, Node) else np.asarray(plain(x, "jvp"))
     weak = isinstance(t, (int, float)) and not isinstance(t, np.generic)
-    t = t if isinstance(t, Node) else constant(np.asarray(t, x.dtype if weak else None))
+    t = t if isinstance(t, Node) else constant(np.asarray(plain(t, "jvp"), x.dtype if weak else None))
     if t.shape != x.shape:
         raise ValueError(f"{name} has shape {t.shape}, expected {x.shape}, the shape of its primal")
     if t.dtype != x.dtype:

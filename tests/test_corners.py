@@ -122,15 +122,11 @@ def test_nan_to_num_never_works_in_place():
 
 def test_masked_arrays_and_matrices_lose_nothing_in_silence():
     x, m = ad.Var(np.ones((2, 2))), np.matrix([[1.0, 2], [3, 4]])
-    assert (x * m).backward()[x].data.tolist() == [[1, 2], [3, 4]]
     masked = np.ma.array([1.0, 2, 3], mask=[0, 1, 0])
     v = ad.Var(np.ones(3))
-    for call in (lambda: np.ma.sin(v), lambda: masked * v):
-        try:
-            result = call()
-        except TypeError:
-            continue
-        assert isinstance(result, ad.Tensor) and result.tracked
+    for call in (lambda: np.ma.sin(v), lambda: masked * v, lambda: x * m, lambda: m * x):
+        with pytest.raises(TypeError, match=r"np\.ma\.getdata|np\.ma\.MaskedArray|np\.matrix"):
+            call()
 
 
 def test_a_var_kept_as_a_gradient_does_not_change_with_set():

@@ -492,8 +492,9 @@ def test_a_function_of_scipys_is_named_as_such_and_what_is_the_same_is_supported
     x, y = np.array([0.2, 0.7, 0.9]), np.array([0.5, 2.0, 3.0])
     for name, same in OF_SCIPY.items():
         function = getattr(special, name)
-        operands = (x, y)[: function.nin]
-        with pytest.raises(ad.NoRuleError, match=rf"scipy\.special\.{name} has .*: {re.escape(same)} is the same"):
+        operands = (x, y)[: getattr(function, "nin", 1)]
+        told = rf"scipy\.special\.{name}\b.*[:.] {re.escape(same)} is the same"
+        with pytest.raises((ad.NoRuleError, ad.HistoryLostError), match=told):
             function(*map(ad.Var, operands))
         mine = eval(same, {"np": np, "ad": ad}, dict(zip("xy", map(ad.Var, operands))))
         assert mine.tracked
@@ -537,8 +538,6 @@ PLAIN = {
     "ord, for matrices": lambda v: np.linalg.norm(ad.Var([[1.0, 2.0]]), v, (0, 1)),
     "ddof": lambda v: np.var(ad.Var([1.0, 2.0]), ddof=v),
     "period": lambda v: np.unwrap(ad.Var([1.0, 2.0]), period=v),
-    "decimals": lambda v: np.round(ad.Var([1.0]), v.astype(int)),
-    "shift": lambda v: np.roll(ad.Var([1.0, 2.0]), [v.astype(int)]),
     "beta": lambda v: ad.softplus(ad.Var([1.0]), v),
     "alpha": lambda v: ad.elu(ad.Var([1.0]), v),
     "q": lambda v: np.quantile(ad.Var([1.0, 2.0]), v),

@@ -6,16 +6,16 @@ import numpy as np
 
 from .rule import COMPOSED, RULES, VALUES
 
+WRITE = ("put", "place", "putmask", "put_along_axis", "fill_diagonal", "copyto")  # these write to their first argument
 INSTEAD = {
-    "values never change: build the result with np.where, np.concatenate or ad.scatter": (
-        "put place putmask put_along_axis fill_diagonal"
-    ),
+    "values never change: build the result with np.where, np.concatenate or ad.scatter": " ".join(WRITE[:-1]),
     "values never change: np.broadcast_to fills a shape with one value, np.where chooses entries": "copyto",
     "complex numbers are out of scope; np.convolve does convolutions": "fft",
     "complex numbers are out of scope; np.linalg.eigh takes symmetric matrices": "eig eigvals",
     "complex numbers are out of scope; np.sort sorts real numbers": "sort_complex",
     "complex numbers are out of scope; np.polyval evaluates polynomials": "roots",
     "np.polymul multiplies polynomials": "poly polydiv",
+    "np.polyval evaluates polynomials": "poly1d",
     "np.linalg.lstsq with np.vander fits polynomials": "polyfit",
     "apply the function to slices and join the results with np.stack": "apply_along_axis vectorize",
     "give the axes as a tuple, as in np.sum(x, axis=(0, 1))": "apply_over_axes",
@@ -36,6 +36,12 @@ OF_SCIPY = {  # name in scipy.special -> the same by functions that have rules
     "ndtr": "(1 + ad.erf(x / 2**0.5)) / 2",
     "xlogy": "x * np.log(y)",
     "xlog1py": "x * np.log1p(y)",
+    "softmax": "ad.softmax(x, axis=None)",
+    "log_softmax": "ad.log_softmax(x, axis=None)",
+    "logsumexp": "ad.logsumexp(x, axis=None)",
+    "softplus": "ad.softplus(x)",
+    "entr": "-x * np.log(x)",
+    "rel_entr": "x * np.log(x / y)",
     "exp10": "10.0 ** x",
     "cosm1": "-2 * np.sin(x / 2) ** 2",
     "powm1": "np.expm1(y * np.log(x))",
@@ -57,12 +63,26 @@ def _is_scipys(ufunc) -> bool:
     return getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc
 
 
-def instead_of(function) -> str:
-    """The advice for this function, or a name among the functions that have rules that is much like it."""
+def same_as(name: str) -> str | None:
+    """What has rules and gives the same as this function of SciPy's, which is given by its name."""
+    short = name.rpartition(".")[2]
+    if not name.startswith("scipy."):
+        return None
+    same = OF_SCIPY.get(short) or hasattr(np, short) and f"np.{short}(x)"
+    return f"{same} is the same" if same else "SciPy's functions have no rules here"
+
+
+def instead_of(function, caller: str | None = None) -> str:
+    """The advice for this function, or a name among the functions that have rules that is much like it.
+
+    `caller`: the name of the library function that called it, whose advice comes first.
+    """
     name = name_of(function)
+    known = caller and (BY_NAME.get(caller.removeprefix("np.")) or same_as(caller))
+    if known:
+        return known
     if name.startswith("scipy."):
-        same = OF_SCIPY.get(function.__name__) or hasattr(np, function.__name__) and f"np.{function.__name__}(x)"
-        return f"{same} is the same" if same else "SciPy's functions have no rules here"
+        return same_as(name)
     advice = BY_NAME.get("fft" if name.startswith("np.fft.") else function.__name__)
     if advice is not None and name.startswith("np."):
         return advice

@@ -38,7 +38,8 @@ def contract_pass(root, tell, graph: Graph, contract, *args, **options) -> dict:
 
 
 def _candle(root, tell, graph, contract, detach=True):
-    store = backward(root, detach="taken" if detach else "none", zeros=True, watch=Teller(tell))
+    store = backward(root, detach="taken" if detach else "none", zeros=True, rules=contracts.candle.RULES,
+                     watch=Teller(tell))  # fmt: skip
     return _arrays(store, graph)
 
 
