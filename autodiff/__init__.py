@@ -5,6 +5,7 @@ from . import contracts, optim
 from .backward import detect_nonfinite
 from .checkpoint import checkpoint
 from .custom import custom_op
+from .explain import MissingGradientError
 from .familiar import function_elsewhere, knows_keywords
 from .functions import (
     avg_pool2d, conv1d, conv2d, conv_transpose1d, conv_transpose2d, elu, erf, gather, gelu, index_add,
@@ -12,7 +13,7 @@ from .functions import (
     slice_scatter, softmax, softplus, upsample_bilinear2d, upsample_nearest1d, upsample_nearest2d,
 )  # fmt: skip
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradgradcheck
-from .gradstore import GradStore, MissingGradientError
+from .gradstore import GradStore
 from .graph import StaleGraphError, sorted_nodes
 from .outside import HistoryLostError
 from .recording import NoRuleError, no_grad
@@ -23,7 +24,8 @@ grad, value_and_grad, jacobian, hessian = map(knows_keywords, (grad, value_and_g
 
 __version__ = "0.1.0"
 __all__ = [
-    "GradStore", "GradcheckError", "GradcheckReport", "HistoryLostError", "MissingGradientError", "NoRuleError", "StaleGraphError", "Tensor", "Var",
+    "GradStore", "GradcheckError", "GradcheckReport", "HistoryLostError", "MissingGradientError", "NoRuleError",
+    "StaleGraphError", "Tensor", "Var",
     "avg_pool2d", "checkpoint", "contracts", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d",
     "custom_op", "detect_nonfinite", "elu", "erf", "gather", "gelu", "grad", "gradcheck", "gradgradcheck",
     "hessian", "hvp", "index_add", "index_select", "jacobian", "jvp", "log_softmax", "logsumexp", "max_pool2d",

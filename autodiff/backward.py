@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import attrgetter
 from collections.abc import Iterable
 
 import numpy as np
@@ -79,19 +80,20 @@ def backward(
     ends: list = []
     order, needed = (reachable(root, ends=ends), None) if targets is None else leading_to(set(targets), root, ends)
     slots = {root: _seed(root, cotangent, differentiable=detach != "all")}
-    asked = None if targets is None else frozenset([t._id for t in targets])
+    asked = None if targets is None else frozenset(map(attrgetter("_id"), targets))
+    made_by = Pass(root, order, ends, asked, stay if asked is None else ())
     reached = needed is None or root in needed
     if watch is not None:
         watch.seed(root, slots[root] if reached else None)
     if not reached:
-        return GradStore._of({}, Pass(root, order, ends, asked, stay))
+        return GradStore._of({}, made_by)
     token = strong_zeros.set(strong_zero)
     try:
         propagate(order, slots, needed=needed, stay=stay, detach=detach, strong_zero=strong_zero, zeros=zeros,
                   rules=rules, watch=watch)  # fmt: skip
     finally:
         strong_zeros.reset(token)
-    return GradStore._of(slots, Pass(root, order, ends, asked, stay))
+    return GradStore._of(slots, made_by)
 
 
 def propagate(order, slots, *, needed=None, stay=(), detach="all", strong_zero=False, zeros=False, rules=None,

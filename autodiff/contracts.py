@@ -58,8 +58,8 @@ class candle(_LifeCycle):
     """candle's: each backward returns a new store, with every Var reached and every plain direct input.
 
     Slots start from zeros, and a gradient taken out of the store is cut (`detach=False` keeps all of them whole), so
-    what is left may or may not have a graph: see `store`. Where stores are merged by `extend`, sums are cut too. At ties
-    the reductions `max` and `min` give each winner all of the gradient; `abs` and `relu` have slope 1 at 0.
+    what is left may or may not have a graph: see `store`. Where stores are merged by `extend`, sums are cut too. At a
+    tie the reductions `max` and `min` give each winner all of the gradient; `abs` and `relu` have slope 1 at 0.
     """
 
     RULES = {

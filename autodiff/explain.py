@@ -14,25 +14,25 @@ WHY = {  # `MissingGradientError.reason` -> what the message says
     "pruned": "it is only reached through {barrier}, whose derivative is zero or undefined: pruned.",
     "unneeded": "it is pruned: no gradient leads through it to a Var, so none is computed. Ask for it: wrt=[...].",
     "behind": "it is behind a detach: {barrier} was cut off from what it was computed from.",
-    "detached": "it is not reached. The graph contains a detach, {barrier}; if it was computed from this tensor, that is "
-                "where the gradient stops.",
+    "detached": "it is not reached. The graph contains a detach, {barrier}; if it was computed from this tensor, that "
+                "is where the gradient stops.",
     "replaced": "it is a plain Tensor, not a Var, and no part of the graph of {root}. Where a Var was updated by an "
-                "assignment, as in w -= ..., its name stands for a new Tensor since: give the Var its new value with "
+                "assignment, as in w -= ..., its name stands for a new Tensor since: give the Var its new value by "
                 "w.set(...), or let ad.optim do it.",
-    "untracked": "it is not part of the graph of {root}, which is untracked: computed within no_grad, or from constants "
-                 'only (detached tensors, .data, gradients without detach="none").',
+    "untracked": "it is not part of the graph of {root}, which is untracked: computed within no_grad, or from constants"
+                 ' only (detached tensors, .data, gradients without detach="none").',
     "foreign": "it is not part of the graph of {root}.",
     "nothing": "nothing was stored for it here.",
 }  # fmt: skip
-REASONS = {"unneeded": "pruned", "behind": "detached", "untracked": "foreign", "nothing": "foreign"}  # sentences alike
+REASONS = {"unneeded": "pruned", "behind": "detached", "untracked": "foreign", "nothing": "foreign"}  # else the key
 
 
 class MissingGradientError(KeyError):
     """A store has no gradient for a tensor. `reason` is why, as data.
 
-    "taken" out once passed on; "pruned": on no path with a derivative; "detached"; "not_reached": no rule on the way gave
-    one; "removed" by the user; "not_asked" for by wrt; "integer"; "replaced": a plain Tensor that took a Var's name;
-    "foreign": no part of this graph.
+    "taken" out once passed on; "pruned": on no path with a derivative; "detached"; "not_reached": no rule on the way
+    gave one; "removed" by the user; "not_asked" for by wrt; "integer"; "replaced": a plain Tensor that took a Var's
+    name; "foreign": no part of this graph.
 
     >>> import autodiff as ad
     >>> x = ad.Var(1.0)
@@ -66,7 +66,7 @@ class Pass:
     """What a backward pass remembers: ids and labels, and no node.
 
     `order`: the nodes it visited; `ends`: where its paths ended, as `reachable` tells;
-    `asked`: the ids in wrt=, or None; `kept`: the tensors in keep= and wrt=.
+    `asked`: the ids in wrt=, or None; `kept`: the tensors in keep=.
     """
 
     __slots__ = ("root", "tracked", "visited", "asked", "kept", "behind", "cuts")
@@ -87,7 +87,8 @@ class Pass:
         if self.asked is not None and id not in self.asked:
             return "not_asked", None
         if id in self.visited:
-            return "not_reached" if tensor._rule is None or id in self.kept else "taken", None
+            left = tensor._rule is None or self.asked is not None or id in self.kept
+            return "not_reached" if left else "taken", None
         if id in self.behind:
             return ("pruned", self.behind[id]) if self.behind[id] else ("unneeded", None)
         for cut, source in self.cuts:

@@ -20,6 +20,7 @@ ATTRIBUTES = {  # of other libraries' tensors
     VALUE: "numpy cpu cuda values value primal tolist to_numpy",
     FIXED: "add_ sub_ mul_ div_ copy_ fill_ zero_ clamp_ assign assign_sub assign_add at set_ fill put",
     CONSTANT: "detach_ stop_gradient",
+    "np.where(condition, x, y)": "where masked_fill",
     "x @ y multiplies matrices": "mm bmm matmul mv",
     "np.linalg.norm(x)": "norm",
     "np.concatenate, np.stack and np.block join tensors": "cat stack",
@@ -32,7 +33,7 @@ ATTRIBUTES = {  # of other libraries' tensors
     "x.ndim": "dim",
     'x.astype("float64"), and so on': "float double half long int to type",
 }
-NUMPYS = "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh abs sign square power pow where maximum minimum floor ceil"
+NUMPYS = "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh abs sign square power pow maximum minimum floor ceil"
 OURS = "relu elu gelu silu sigmoid softplus erf softmax log_softmax logsumexp gather scatter scatter_add index_select"
 KEYWORDS = {  # name of an argument -> what to write
     "argnum": "argnums=",
@@ -126,6 +127,14 @@ def function_elsewhere(name: str) -> str | None:
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     return f"np.{name} takes Tensors" if name.islower() and callable(getattr(np, name, None)) else None
+
+
+def refuses_others(function):
+    """A function whose `**others` are there to be refused: they are no part of the signature that it shows."""
+    shown = inspect.signature(function)
+    named = [p for p in shown.parameters.values() if p.kind != p.VAR_KEYWORD]
+    function.__signature__ = shown.replace(parameters=named)
+    return function
 
 
 def knows_keywords(function):

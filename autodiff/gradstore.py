@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .explain import MissingGradientError, Pass, missing
+from .explain import Pass, missing
 from .graph import Node, is_floating
 from .outside import plain
 from .recording import constant

@@ -147,8 +147,8 @@ def leading_to(targets: set[Node], root: Node, ends: list | None = None) -> tupl
 def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool, ends: list | None = None):
     """What differentiable paths from `root` reach, users first, and whether all of it and all beside it is asked for.
 
-    `plain`: also what is on no path to a Var. Nothing below the id `oldest` is visited. `ends`: a list to which is added
-    what such paths end at: plain tensors, results without a gradient, and nodes that have no partial for some input.
+    `plain`: also what is on no path to a Var. Nothing below the id `oldest` is visited. `ends`: a list to which is
+    added what such paths end at: plain tensors, results without a gradient, and nodes without a partial for an input.
     """
     found, seen, all_lead, tensor = [root], {root}, not plain, Node.kind
     ends = [] if ends is None else ends

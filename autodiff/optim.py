@@ -6,6 +6,7 @@ import numpy as np
 
 from .gradstore import GradStore
 from .graph import Node
+from .outside import plain
 from .structure import walk
 from .tensor import Var
 
@@ -39,7 +40,8 @@ class _Optimiser:
             found = [(name, p, grads.get(p)) for name, p in walk(self._tree, "params")]
         else:
             found = list(walk(self._tree, "params", grads))
-        found = [(name, p, g._array if isinstance(g, Node) else np.asarray(g)) for name, p, g in found if g is not None]
+        found = [(name, p, g._array if isinstance(g, Node) else np.asarray(plain(g, f"the gradient of {name}")))
+                 for name, p, g in found if g is not None]  # fmt: skip
         for name, p, g in found:
             if g.shape != p.shape:
                 raise ValueError(f"the gradient of {name} has shape {g.shape}, but {name} has shape {p.shape}")

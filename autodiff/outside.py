@@ -1,8 +1,8 @@
 """Where Tensors meet the world outside: what may come in, and what must not leave in silence.
 
-What comes in is numbers, sequences and arrays of NumPy's own class. An array that means more than its numbers (it has a
-mask, an index, a product of its own) is refused, never stripped: everything that comes in passes `plain`. What may leave
-without a word is what has no history to lose; the rest passes `history_lost`.
+What comes in is numbers, sequences and arrays of NumPy's own class. An array that means more than its numbers (it has
+a mask, an index, a product of its own) is refused, never stripped: everything that comes in passes `plain`. What may
+leave without a word is what has no history to lose; anything else is a `HistoryLostError`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from .familiar import OURS
 from .graph import Node
 from .rules.hints import name_of, same_as
 
@@ -92,10 +93,10 @@ class HistoryLostError(TypeError):
     """A tracked tensor was about to become a plain value in silence: what is computed from that has no gradient."""
 
 
-ARRAY = ("NumPy's functions take Tensors: np.stack joins those of a list and np.block those of nested lists, and np.where "
+ARRAY = ("NumPy's functions take Tensors: np.stack joins those of a list, np.block those of nested lists, and np.where "
          "or ad.scatter puts entries in place, as c[i] = ... would")  # fmt: skip
-NUMBER = ("NumPy's functions take Tensors where math's do not, as np.exp; np.stack, np.block and np.where build arrays of "
-          "them, which c[i] = ... can't write into a plain one")  # fmt: skip
+NUMBER = ("NumPy's functions take Tensors where math's do not, as np.exp; np.stack, np.block and np.where build arrays "
+          "of them, which c[i] = ... can't write into a plain one")  # fmt: skip
 INDEX = "An index is an integer, as .astype(int) gives"
 COPY = "np.copy keeps the history"
 
@@ -103,17 +104,11 @@ COPY = "np.copy keeps the history"
 def history_lost(t: Node, what: str, instead: str = ARRAY) -> HistoryLostError:
     """The error to raise when the tracked tensor `t` was to be `what`; `instead`: what to use at such a place."""
     library, own = callers()
-    same = same_as(library) if library else _ours(own)
+    same = same_as(library) if library else f"ad.{own} takes Tensors" if own in OURS.split() else None
     return HistoryLostError(
         f"{t.label} is tracked and can't be {what}{f' by {library}' if library else ''}: its history would be lost. "
         f"{same or instead}; .data or .item() is the plain value, .detach() a constant Tensor"
     )
-
-
-def _ours(name: str) -> str | None:
-    from . import functions
-
-    return f"ad.{name} takes Tensors" if name in functions.__all__ else None
 
 
 LIBRARIES, MADE_BY = ("numpy", "scipy", "pandas"), (".__init__", ".__new__", ".__call__")

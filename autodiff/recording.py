@@ -251,7 +251,7 @@ def _tensors_in(x):
 
 
 def on_values(function, args: tuple, kwargs: dict):
-    """What `function` gives on the values of these arguments, read-only; it may write to the plain arrays among them."""
+    """What `function` gives on the values of these arguments. It may write to the plain arrays among them only."""
     args = [_values_in(plain(a, function)) for a in args]
     return function(*args, **{k: _values_in(plain(v, function)) for k, v in kwargs.items()})
 

@@ -38,13 +38,6 @@ class NonFiniteError(ArithmeticError):
     """A value or a gradient would not be a finite number, and nothing was written."""
 
 
-def _refuse(name, instead):
-    def refuse(self, value):
-        raise AttributeError(f".{name} of a Value can't be written. Here: {instead}")
-
-    return refuse
-
-
 class Value:
     """A number that remembers how it was computed.
 
@@ -66,10 +59,9 @@ class Value:
     def __init__(self, data, name=None):
         self._data, self._grad, self._op, self._inputs, self.name = _number(data), None, None, (), name
 
-    data = property(operator.attrgetter("_data"), _refuse("data", "make a new Value, as in x = Value(x.data - rate * x.grad)"),
-                    doc="The number. It cannot be changed: make a new Value.")  # fmt: skip
-    grad = property(operator.attrgetter("_grad"), _refuse("grad", "each backward() replaces it, none adds to it"),
-                    doc="d root / d self for the last root that reached it, or None.")  # fmt: skip
+    def _write(self, _): raise AttributeError("a Value stays as it is. Make a new one: x = Value(x.data - x.grad / 10)")
+    data = property(operator.attrgetter("_data"), _write, doc="The number. It cannot be changed: make a new Value.")
+    grad = property(operator.attrgetter("_grad"), _write, doc="d root / d self, of the last root above it, or None.")
     op = property(operator.attrgetter("_op"), doc="The name of the operation, or None when it was not computed.")
     inputs = property(operator.attrgetter("_inputs"), doc="One entry an operand slot: a Value or a plain number.")
 

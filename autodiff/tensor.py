@@ -11,7 +11,7 @@ import numpy as np
 
 from .backward import backward
 from .gradstore import GradStore
-from .familiar import FIXED, attribute_elsewhere, refuse_keywords
+from .familiar import FIXED, attribute_elsewhere, refuse_keywords, refuses_others
 from .graph import PATH, Node, is_floating
 from .outside import ARRAY, COPY, INDEX, NUMBER, HistoryLostError, history_lost, plain
 from .recording import (
@@ -36,6 +36,7 @@ class Tensor(Node):
 
     __slots__ = ()
 
+    @refuses_others
     def __init__(self, data, dtype=None, name: str | None = None, **others):
         if others:
             refuse_keywords(f"ad.{type(self).__name__}", others)
@@ -77,6 +78,7 @@ class Tensor(Node):
         """The value of a tensor of size 1, as a Python number."""
         return self._array.item()
 
+    @refuses_others
     def backward(self, cotangent=None, *, wrt: Iterable[Tensor] | None = None, keep: Iterable[Tensor] = (),
                  detach: str = "all", strong_zero: bool = False, **others) -> GradStore:  # fmt: skip
         """The gradients of this tensor with respect to what it was computed from, as a `GradStore`.
@@ -122,8 +124,10 @@ class Tensor(Node):
         if "out" in kwargs or method == "at" and not isinstance(inputs[0], Node):
             if integers_only(inputs, kwargs):
                 return on_values(getattr(ufunc, method), inputs, kwargs)
-            raise HistoryLostError(f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never "
-                                   "change and the history would be lost. Use the result, or .data for its plain value")  # fmt: skip
+            raise HistoryLostError(
+                f"np.{ufunc.__name__} can't write a Tensor into an existing array: values never change and the history "
+                "would be lost. Use the result, or .data for its plain value"
+            )
         if method == "reduce" and ufunc in REDUCTIONS:
             return call(REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs})
         if method == "accumulate" and ufunc in CUMULATIVE:
@@ -240,6 +244,7 @@ class Var(Tensor):
 
     __slots__ = ()
 
+    @refuses_others
     def __init__(self, data, dtype=None, name: str | None = None, **others):
         super().__init__(data, dtype, name, **others)
         if not is_floating(self.dtype):

@@ -16,7 +16,8 @@ PAGE = ROOT / "autodiff" / "README.md"
 
 SECTIONS = [
     ("Values", "Tensor Var no_grad"),
-    ("The backward pass", "sorted_nodes GradStore detect_nonfinite StaleGraphError NoRuleError"),
+    ("The backward pass", "sorted_nodes GradStore MissingGradientError detect_nonfinite StaleGraphError"),
+    ("What is refused", "HistoryLostError NoRuleError"),
     ("Transforms", "grad value_and_grad vjp jvp jacobian hessian hvp"),
     ("Operations of your own, and memory", "custom_op checkpoint"),
     ("Checking", "gradcheck gradgradcheck GradcheckReport GradcheckError"),
@@ -39,6 +40,8 @@ Where things are. A file imports only what stands above it in this list:
 | `rules/` | the table of derivatives (`table.py`, `nn.py`), and the functions written with others |
 | `freeing.py` | freeing a deep graph where Python 3.13 would overrun a thread's stack |
 | `graph.py` | what a node remembers; the order to work in |
+| `familiar.py` | what names of other libraries are called here |
+| `outside.py` | what may come in, and what must not leave in silence |
 | `recording.py` | running a NumPy function on values, and remembering how the result was computed |
 | `explain.py`, `gradstore.py`, `backward.py` | the backward pass, and the store it leaves |
 | `tensor.py`, `operators.py` | Tensor and Var |

@@ -330,7 +330,8 @@ def test_function_gets_arguments_of_its_own_from_a_maker():
 
 def test_a_gradient_that_is_not_there_comes_with_advice():
     text = words(judged(doubled(), lambda x: ad.GradStore()[ad.Var(1.0, name="w")]))
-    assert "raised KeyError: no gradient for Var 'w'" in text and "`tensor in grads` asks without an error" in text
+    assert "raised MissingGradientError: no gradient for Var 'w'" in text
+    assert "`tensor in grads` asks without an error" in text
     assert ".. " not in text
 
 
@@ -540,7 +541,7 @@ def test_an_error_that_came_from_no_line_of_the_learner_points_to_none(answer):
 
 def test_an_error_of_the_engine_is_shown_to_its_last_word_and_an_endless_one_to_a_whole_word():
     text = words(judged(doubled(), lambda x: float(ad.Var(2.0) * x)))
-    assert "or .detach() for a constant Tensor" in text
+    assert ".detach() a constant Tensor" in text
 
     def endless(x):
         raise ValueError("many words " * 100)

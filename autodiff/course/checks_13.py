@@ -18,6 +18,7 @@ import numpy as np
 
 import autodiff as ad
 import autodiff.checkpoint  # noqa: F401  (its file name is looked for among the callers of a step)
+from autodiff.explain import MissingGradientError
 from autodiff.course.forms import NO_RETURN, as_array, by_hand, nonzero, same, show
 from autodiff.course.judge import (
     EARLY_RETURN,
@@ -331,7 +332,7 @@ def _judge_b(attempt):
         result = run(segmented, counted, ad.Var(h0, name="h0"), ad.Var(w, name="w"), n, segments, lines=2_000_000)
         problem = stopped(attempt, result, shown, f"h0 and w have {w.size} entries" if w.ndim else "")
         if problem is not None:
-            if isinstance(result.error, KeyError) and "no gradient for" in str(result.error):
+            if isinstance(result.error, MissingGradientError):
                 return attempt.fault("wrong-leaf" if counted.recorded else "not-recorded", problem.body, None)
             return problem
         if counted.library:

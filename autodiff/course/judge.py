@@ -41,6 +41,7 @@ except ImportError:  # Windows, and the browser
 
 from autodiff.course.graphs import Budget, Node, TooManyVisits
 from autodiff.course.result import NOT_STARTED, PASSED, UNFINISHED, WRONG, Result, Table, safe_repr
+from autodiff.explain import MissingGradientError
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _NOT_THEIRS = (os.path.dirname(_HERE) + os.sep, os.path.dirname(os.__file__) + os.sep, "<frozen ")
@@ -569,7 +570,7 @@ def _advice(result: Run) -> str:
     if isinstance(error, TypeError) and "unexpected keyword argument" in _message(error) and result.where:
         return ("Look at the call in the line shown: the function has no argument of this name. NumPy's names are not "
                 "always those of other libraries, and `help` of the function lists them.")
-    if isinstance(error, KeyError) and _message(error).startswith(("no gradient for", "'no gradient for")):
+    if isinstance(error, MissingGradientError):
         return "The store has nothing for this tensor. `tensor in grads` asks without an error, as `grads.get` does."
     if isinstance(error, NameError):
         return "A name is used before it is given a value. Check its spelling, and run the cells above."

@@ -39,7 +39,6 @@ OF_SCIPY = {  # name in scipy.special -> the same by functions that have rules
     "softmax": "ad.softmax(x, axis=None)",
     "log_softmax": "ad.log_softmax(x, axis=None)",
     "logsumexp": "ad.logsumexp(x, axis=None)",
-    "softplus": "ad.softplus(x)",
     "entr": "-x * np.log(x)",
     "rel_entr": "x * np.log(x / y)",
     "exp10": "10.0 ** x",

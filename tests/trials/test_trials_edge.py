@@ -49,7 +49,7 @@ class Series:
 
 for _name in ("add", "sub", "mul", "truediv", "pow", "matmul", "lt", "ge", "eq"):
     _dunder = f"__{_name}__"
-    setattr(Series, _dunder, lambda self, other, f=getattr(operator, _dunder): self._binary(other, f))
+    setattr(Series, _dunder, lambda self, other, name=_dunder: self._binary(other, getattr(operator, name)))
 
 
 class Sparse:
@@ -137,8 +137,8 @@ def test_02_what_is_plain_comes_in_and_what_knows_tensors_is_asked(tmp_path):
     x = ad.Var([1.0, 2.0])
     on_disk = np.memmap(tmp_path / "m", float, "w+", shape=2)
     on_disk[:] = [3, 4]
-    for same in (on_disk, [3.0, 4.0], (np.float64(3), 4), np.array([3.0, 4.0]).view(), range(3, 5), ad.Tensor([3.0, 4.0])):
-        y = x * (list(same) if isinstance(same, range) else same)
+    for same in (on_disk, [3.0, 4.0], (np.float64(3), 4), np.array([3.0, 4.0]).view(), ad.Tensor([3.0, 4.0])):
+        y = x * same
         assert type(y.data) is np.ndarray and y.backward()[x].data.tolist() == [3, 4]
         assert type(ad.Tensor(same).data) is np.ndarray
 
@@ -181,7 +181,8 @@ def test_07_an_index_made_of_values_reads_what_the_plain_index_reads(values):
 
 def test_07_writing_to_an_integer_tensor_stays_an_error():
     n = ad.Tensor([1, 2])
-    for write in (lambda: np.put(n, 0, 5), lambda: np.add.at(n, 0, 1), lambda: np.copyto(n, 0), lambda: np.add(1, 2, out=n)):
+    for write in (lambda: np.put(n, 0, 5), lambda: np.add.at(n, 0, 1), lambda: np.copyto(n, 0),
+                  lambda: np.add(1, 2, out=n)):  # fmt: skip
         with pytest.raises(TypeError):
             write()
     assert n.data.tolist() == [1, 2]
@@ -196,7 +197,7 @@ LOST = {
     "complex": lambda x, s: complex(s),
     "math": lambda x, s: math.exp(s),
     "math.trunc": lambda x, s: math.trunc(s),
-    "%": lambda x, s: "%f" % s,
+    "%": lambda x, s: "%f".__mod__(s),
     "c[:] = x": lambda x, s: operator.setitem(np.zeros(2), slice(None), x),
     "c[mask] = x": lambda x, s: operator.setitem(np.zeros(2), [True, True], x),
     "integers[0] = s": lambda x, s: operator.setitem(np.zeros(2, int), 0, s),
@@ -226,7 +227,7 @@ def test_13_the_advice_for_nested_lists_and_for_writing_works():
     with pytest.raises(ad.HistoryLostError, match=r"np\.block"):
         np.array([[a, b], [c, d]])
     assert np.linalg.det(np.block([[a, b], [c, d]])).backward()[a].item() == pytest.approx(4)
-    for write in (lambda o: operator.setitem(o, 0, a), lambda o: o.fill(a), lambda o: operator.setitem(o[..., None][0], 0, a)):
+    for write in (lambda o: operator.setitem(o, 0, a), lambda o: o.fill(a), lambda o: operator.setitem(o[:1], 0, a)):
         with pytest.raises(ValueError) as numpys:  # NumPy's own, which it raises from ours
             write(np.zeros(3))
         assert isinstance(numpys.value.__cause__, ad.HistoryLostError) and "np.where" in str(numpys.value.__cause__)
@@ -368,10 +369,10 @@ def test_15_names_of_other_libraries_name_ours():
     with pytest.raises(AttributeError, match=r"\.set"):
         x.data = x.data - 0.1
     with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):
-        x.nonsense
+        _ = x.nonsense
     from autodiff.scalar import Value
 
-    with pytest.raises(AttributeError, match="new Value"):
+    with pytest.raises(AttributeError, match="Make a new one"):
         Value(3.0).data = 2.0
 
 
@@ -384,9 +385,9 @@ def test_15_what_the_names_point_to_is_there():
         with pytest.raises(AttributeError, match=f"{name}.*Here: "):
             getattr(ad, name)
     with pytest.raises(AttributeError, match=r"np\.tanh takes Tensors"):
-        ad.tanh
+        _ = ad.tanh
     with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):
-        ad.nonsense
+        _ = ad.nonsense
 
 
 @pytest.mark.parametrize("call, ours", [
@@ -444,16 +445,18 @@ def test_16_the_message_names_what_the_user_wrote():
 
 def test_18_candle_gives_each_winner_all_and_halves_between_two():
     x, c = ad.Var([1.0, 3.0, 3.0]), ad.contracts.candle()
-    for f, expected in [(np.max, [0, 1, 1]), (lambda x: x.min(), [1, 0, 0]), (lambda x: x[1:].max(keepdims=True), [0, 1, 1]),
-                        (np.maximum.reduce, [0, 1, 1]), (lambda x: np.min(np.stack([x, x]), axis=0), [2, 2, 2]),
+    for f, expected in [(np.max, [0, 1, 1]), (lambda x: x.min(), [1, 0, 0]), (np.maximum.reduce, [0, 1, 1]),
+                        (lambda x: x[1:].max(keepdims=True), [0, 1, 1]),
+                        (lambda x: np.min(np.stack([x, x]), axis=0), [2, 2, 2]),
                         (lambda x: x.max(ties="first"), [0, 1, 0]), (lambda x: np.abs(x - 3), [-1, 1, 1]),
                         (lambda x: ad.relu(x - 3), [0, 1, 1]), (lambda x: np.maximum(x, [0.0, 3.0, 5.0]), [1, 0.5, 0]),
                         (lambda x: np.minimum([0.0, 3.0, 5.0], x), [0, 0.5, 1])]:  # fmt: skip
         c.backward(f(x))
         assert c.grad(x).tolist() == expected
         assert f(x).backward()[x].data.sum() <= sum(expected)  # the engine's own convention is untouched
-        told = [step.value for step in ad.trace(f(x), contract=ad.contracts.candle()).steps if step.kind == "contribution"]
-        assert told and np.array_equal(np.asarray(ad.trace(f(x), contract=c).grads[x]), expected)
+        root = f(x)
+        last = [step.change[1] for step in ad.trace(root, contract=c).steps if step.kind == "accumulate"][-1]
+        assert np.array_equal(last.data, expected)
     for other in (ad.contracts.pytorch, ad.contracts.burn):
         d = other()
         d.backward(np.max(x))
