@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -340,24 +339,6 @@ def test_nbval_leaves_out_four_cells_only_and_two_show_a_complete_set_up():
     assert ignored == {"check", "widget", "progress", "v-lab"}
     assert "Everything is ready." in stored("00_start_here.ipynb", "check")
     assert "IntSlider(value=3" in stored("00_start_here.ipynb", "widget")
-
-
-# CI times every lesson; elsewhere the longest one, since nbval runs them all.
-TIMED = [path for path in LESSONS if os.environ.get("AUTODIFF_THOROUGH") or path.name.startswith("14")]
-
-
-@pytest.mark.parametrize("path", TIMED, ids=[path.stem for path in TIMED])
-def test_runs_in_less_than_twenty_seconds(path, monkeypatch):
-    nbclient = pytest.importorskip("nbclient")
-    monkeypatch.setenv("AUTODIFF_PROGRESS", "off")
-    notebook = read(path)
-    client = nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(path.parent)}})
-    with client.setup_kernel():
-        client.execute_cell(nbformat.v4.new_code_cell("pass"), 0)  # the start of the kernel is not the lesson's time
-        start = time.perf_counter()
-        for index, cell in enumerate(notebook.cells):
-            client.execute_cell(cell, index)
-        assert time.perf_counter() - start < 20
 
 
 # The reference numbers, as the lessons show them (nbval proves that the stored outputs are what the code gives)

@@ -90,7 +90,7 @@ def front_page():
     more = "\n".join(f"{title} <notebooks/{page}>" for page, title in others)
     return f"""# Automatic differentiation, opened up
 
-![The graph of L = (x*y + x)**2 at x = 3, y = 2. The gradient of x is 54.](notebooks/images/shared_node.svg)
+![The graph of L = (x*y + x)**2 at x = 3, y = 2. How fast does L change with x?](notebooks/images/shared_node.svg)
 
 These pages show the lessons with their outputs, for reading. To run them, to step the pictures and to do the exercises,
 get the course and type `make lab`.

@@ -405,7 +405,7 @@ def front_page(site):
                  for path in sorted((site / "files" / folder).glob("[0-9][0-9]_*.ipynb"))]  # fmt: skip
         lists.append(f"<h2>{heading}</h2>\n<ul>\n" + "\n".join(items) + "\n</ul>")
     picture = base64.b64encode((ROOT / "notebooks" / "images" / "shared_node.svg").read_bytes()).decode()
-    words = "The graph of L = (x*y + x)**2 at x = 3, y = 2. The gradient of x is 54."
+    words = "The graph of L = (x*y + x)**2 at x = 3, y = 2. How fast does L change with x?"
     return f"""<h1>Automatic differentiation, opened up</h1>
 <p><img alt="{words}" src="data:image/svg+xml;base64,{picture}"></p>
 <p>Lessons and exercises that run in this browser: nothing to install, no account, no server.
