@@ -175,8 +175,6 @@ if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
 for axis, keepdims in ((None, False), (0, False), (-1, True), ((0, -1), False), (None, True), ((), False)):
     for function, name in ((np.sum, "sum"), (np.mean, "mean"), (np.max, "amax"), (np.min, "amin"), (np.var, "var"),
                            (np.std, "std"), (np.prod, None)):  # fmt: skip
-        if axis == () and function in (np.var, np.std):
-            continue
         again = {"correction": 0} if name in ("var", "std") else {}
         expression = lambda t, a, name=name, axis=axis, keepdims=keepdims, again=again: getattr(t, name)(
             a, dim=tuple(range(a.ndim)) if axis is None else axis, keepdim=keepdims, **again)  # fmt: skip

@@ -106,7 +106,7 @@ def hsplit(a, indices_or_sections):
 @composed(np.take)
 def take(a, indices, axis=None, out=None, mode="raise"):
     no_out(out)
-    if axis is None:
+    if axis is None or not a.shape and axis in (0, -1):
         a, axis = np.ravel(a), 0
     (axis,) = axes_of(axis, len(a.shape))
     indices = np.asarray(indices)
@@ -372,7 +372,7 @@ def resize(a, new_shape):
 
 @composed(np.repeat)
 def repeat(a, repeats, axis=None):
-    if axis is None:
+    if axis is None or not a.shape and axis in (0, -1):
         a, axis = np.ravel(a), 0
     return np.take(a, np.repeat(np.arange(a.shape[axis]), np.asarray(repeats)), axis)
 

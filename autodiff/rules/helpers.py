@@ -85,9 +85,14 @@ def axes_of(axis, ndim):
     return np.lib.array_utils.normalize_axis_tuple(axis, ndim)
 
 
+def reduced_axes(axis, ndim):
+    """The axes of a reduction: of an array without axes, NumPy takes 0 and -1 as well."""
+    return () if ndim == 0 and axis in (0, -1) else axes_of(axis, ndim)
+
+
 def expand(g, a, axis, keepdims):
     """Undo a reduction of `a`: copy the cotangent of each result along the axes that were reduced."""
-    if axis is not None and not keepdims:
+    if axis is not None and not keepdims and a.shape:
         g = np.expand_dims(g, axis)
     return broadcast(g, a.shape)
 
@@ -135,6 +140,8 @@ def from_mean(a, axis):
 
 def deviation(y, a, axis, keepdims):
     """(a - mean)/std, the slope of a standard deviation `y`; 0 where all entries are equal, whatever rounding says."""
+    if a.size == y.size:  # of one entry, whose deviation is 0 everywhere: no kink
+        return np.zeros(a.shape, a.dtype)
     spread, away = expand(y, a, axis, keepdims), from_mean(a, axis)
     varies = np.max(a, axis, keepdims=True) != np.min(a, axis, keepdims=True) if a.size else np.zeros(a.shape, bool)
     if not np.all(varies):  # times 0, not np.where: a second derivative, which doesn't exist, then comes out as NaN
@@ -202,7 +209,7 @@ def share_of_a(y, a, b):
 
 def winners(y, a, axis=None, keepdims=False, ties="split"):
     """Which entries of `a` are the maximum (or minimum) `y`, and how many of them share its cotangent, an integer."""
-    top = y if keepdims or axis is None else np.expand_dims(y, axis)
+    top = y if keepdims or axis is None or not a.shape else np.expand_dims(y, axis)
     won = (a == top) | ((a != a) & (top != top))
     if ties == "first":
         won = _first(won, axis)
@@ -218,7 +225,7 @@ def divided(a, count):
 
 def _first(won, axis):
     """Keep only the first True along the axes, whatever order these are given in."""
-    axes = tuple(sorted(axes_of(axis, won.ndim)))
+    axes = tuple(sorted(reduced_axes(axis, won.ndim)))
     last = np.moveaxis(won, axes, range(-len(axes), 0)) if axes else won[..., None]
     flat = last.reshape(*last.shape[: won.ndim - len(axes)], -1)
     flat = flat & (np.cumsum(flat, axis=-1) == 1)
@@ -238,7 +245,7 @@ def divisible(a):
 
 def others(y, a, axis):
     """For each entry of `a`, the product of all the other entries that its result multiplies."""
-    axes = axes_of(axis, len(a.shape))
+    axes = reduced_axes(axis, len(a.shape))
     if not axes:
         return np.ones(a.shape, a.dtype)
     if divisible(a):
@@ -287,7 +294,7 @@ def cumsum_slope(g, a, axis):
 
 def cumprod_slope(g, y, a, axis):
     """The cotangent of the input of a cumulative product; right with zeros too, where dividing by them is not."""
-    if axis is None:
+    if axis is None or not a.shape:
         return np.reshape(cumprod_slope(g, y, np.reshape(a, -1), 0), a.shape)
     if divisible(a):
         return _sum_after(g * y, axis) / a
@@ -336,7 +343,7 @@ def add_at(total, g, key):
     if is_basic(key):
         total[key] += g
         return
-    keys = [k.shape for k in (key if isinstance(key, tuple) else (key,)) if getattr(k, "dtype", bool) != bool]
+    keys = [k.shape for k in (key if isinstance(key, tuple) else (key,)) if hasattr(k, "dtype") and k.dtype.kind != "b"]
     wide = accumulator(total.dtype, math.prod(np.broadcast_shapes(*keys)))  # a mask names no entry twice
     if wide == total.dtype:
         np.add.at(total, key, g)

@@ -243,17 +243,28 @@ def einsum(*operands, out=None, optimize=False):
             while terms[i].count(label) > 1:
                 p = terms[i].index(label)
                 q = terms[i].index(label, p + 1)
+                if arrays[i].shape[p] != arrays[i].shape[q]:
+                    raise ValueError(f"einsum: label {label!r} stands for axes of lengths {arrays[i].shape[p]} and "
+                                     f"{arrays[i].shape[q]} of operand {i}")  # fmt: skip
                 arrays[i] = np.diagonal(arrays[i], 0, p, q)
                 terms[i] = terms[i][:p] + terms[i][p + 1 : q] + terms[i][q + 1 :] + label
         for label, n in zip(terms[i], arrays[i].shape):
             sizes[label] = n if n != 1 else sizes.get(label, 1)
-    for i, term in enumerate(terms):
+    # A stretched axis goes before one looks which labels stand in one operand alone: it may have been the other one.
+    for i in range(len(terms)):
+        _drop(arrays, terms, i, lambda label, n: n == 1 != sizes[label])
+    for i in range(len(terms)):
         elsewhere = set(result).union(*(t for k, t in enumerate(terms) if k != i))
-        drop = [k for k, label in enumerate(term) if label not in elsewhere or arrays[i].shape[k] == 1 != sizes[label]]
-        if drop:
-            arrays[i] = np.sum(arrays[i], axis=tuple(drop))
-            terms[i] = "".join(label for k, label in enumerate(term) if k not in drop)
+        _drop(arrays, terms, i, lambda label, n: label not in elsewhere)
     return contract(tuple(alike(*arrays)), ",".join(terms) + "->" + result, optimize=optimize)
+
+
+def _drop(arrays, terms, i, unwanted):
+    """Sum operand `i` over the axes whose label and length are unwanted."""
+    drop = [k for k, (label, n) in enumerate(zip(terms[i], arrays[i].shape)) if unwanted(label, n)]
+    if drop:
+        arrays[i] = np.sum(arrays[i], axis=tuple(drop))
+        terms[i] = "".join(label for k, label in enumerate(terms[i]) if k not in drop)
 
 
 def _parse_einsum(operands):

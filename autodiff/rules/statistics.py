@@ -184,11 +184,14 @@ def nanvar(a, axis=None, out=None, ddof=0, keepdims=False):
 @composed(np.nanstd)
 @widened
 def nanstd(a, axis=None, out=None, ddof=0, keepdims=False):
-    """The norm of the deviations, whose slope is right at 0 too."""
+    """The norm of the deviations, whose slope is right at 0 too; one number has none, which is no kink."""
     no_out(out)
     away, count = _deviations(a, axis)
-    length = np.linalg.norm(merged(away, axis), axis=-1)
-    result = length / np.sqrt((np.reshape(count, length.shape) - ddof).astype(away.dtype))
+    axis = axis if a.shape else None
+    length = np.linalg.norm(merged(np.where(count == 1, 1, away) if np.any(count == 1) else away, axis), axis=-1)
+    count = np.reshape(count, length.shape)
+    length = np.where(count == 1, 0, length) if np.any(count == 1) else length
+    result = length / np.sqrt((count - ddof).astype(away.dtype))
     return restored(result, away, axis, keepdims)
 
 
@@ -248,13 +251,15 @@ def cumulative_prod(x, /, *, axis=None, include_initial=False):
 
 
 def _cumulative(function, x, axis, include_initial, initial):
+    x = np.atleast_1d(as_array(x))
     if axis is None:
         if len(x.shape) != 1:
             raise ValueError(f"axis= is needed for an array of {len(x.shape)} axes")
         axis = 0
+    (axis,) = axes_of(axis, len(x.shape))
     result = function(x, axis=axis)
     if include_initial:
-        shape = [1 if i in axes_of(axis, len(x.shape)) else n for i, n in enumerate(x.shape)]
+        shape = [1 if i == axis else n for i, n in enumerate(x.shape)]
         result = np.concatenate([np.full(shape, initial, result.dtype), result], axis=axis)
     return result
 
