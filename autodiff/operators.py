@@ -8,7 +8,7 @@ from .familiar import name_ours, refuse_keywords
 from .graph import PATH, Node, is_floating
 from .recording import NO_PARAMS, aligned, apply, call, record, recording, value_of
 from .outside import is_foreign
-from .rules import RULES, astype
+from .rules import NOT_GIVEN, RULES, astype
 from .tensor import Tensor, Var
 
 OPERANDS = (Node, np.ndarray, np.generic, int, float, list, tuple)
@@ -103,9 +103,11 @@ def _attach_operators() -> None:
 
 
 def _extremum(function):
-    def method(self, axis=None, keepdims=False, *, ties="split", **others):
+    def method(self, axis=None, keepdims=False, *, initial=NOT_GIVEN, where=True, ties="split", **others):
         refuse_keywords(f"Tensor.{function.__name__}", others)
         params = {"axis": axis, "keepdims": keepdims}
+        if initial is not NOT_GIVEN or where is not True:
+            return call(function, (self,), {**params, "initial": initial, "where": where, "ties": ties})
         return apply(RULES[function], (self,), params, NO_PARAMS if ties == "split" else {"ties": ties})
 
     return _called(method, function.__name__, function.__name__,

@@ -14,15 +14,16 @@ import numpy as np
 from .graph import CUT, PATH, SLOT, Node, is_floating
 from .familiar import KEYWORDS, refuse_keywords
 from .outside import PLAIN, HistoryLostError, callers, plain
-from .rules import COMPOSED, NOT_GIVEN, RULES, VALUES, Rule, astype, broadcast
+from .rules import COMPOSED, MASKED, NOT_GIVEN, RULES, VALUES, Rule, astype, broadcast, reductions
 from .rules.hints import WRITE, instead_of, name_of
 
 new_id = itertools.count().__next__
 recording = ContextVar("recording", default=True)
 NO_PARAMS: dict = {}
 ndarray = np.ndarray
-REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
-CUMULATIVE = {np.add: np.cumsum, np.multiply: np.cumprod}
+REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.fmax: np.nanmax,
+              np.fmin: np.nanmin, **{f: f.reduce for f in reductions.ASSOCIATIVE}}  # fmt: skip
+CUMULATIVE = {np.add: np.cumsum, np.multiply: np.cumprod, **{f: f.accumulate for f in reductions.RUNNING}}
 
 
 class NoRuleError(TypeError):
@@ -208,6 +209,8 @@ def frozen_key(key):
 def call(function, args: tuple, kwargs: dict):
     """What `function`, one of NumPy's, gives on these arguments, some of which are Tensors."""
     written = COMPOSED.get(function)
+    if kwargs and written is None and ("where" in kwargs or "initial" in kwargs):
+        written = MASKED.get(function)
     if written is not None:
         for x in (*args, *kwargs.values()):
             if x.__class__ not in PLAIN:

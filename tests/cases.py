@@ -586,6 +586,81 @@ case(np.linalg.vector_norm, T, axis=1, ord=1)
 case(np.linalg.matrix_norm, T, torch="linalg.matrix_norm", exact=False)
 case(np.linalg.matrix_norm, T, ord="nuc", keepdims=True, repeats=False, exact=False)
 
+# Reductions of chosen entries, and from an initial value
+CHOSEN = np.array([[True, False, True, True], [False, False, True, True], [True, True, True, False]])
+for function in (np.sum, np.prod, np.mean, np.var, np.std, np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd):
+    rounded = function not in (np.sum, np.prod, np.nansum, np.nanprod)
+    case(function, A, where=CHOSEN, exact=not rounded, name=f"{function.__name__}-chosen")
+    case(function, A, axis=0, where=CHOSEN[:, :1], keepdims=True, exact=not rounded, name=f"{function.__name__}-rows")
+    if not rounded:
+        case(function, A, axis=(0, 1), initial=1.5, exact=False, name=f"{function.__name__}-from")
+        case(function, A, axis=1, initial=-0.5, where=CHOSEN, exact=False, name=f"{function.__name__}-from-chosen")
+case(np.var, A, axis=1, where=CHOSEN, ddof=0.5, exact=False, name="var-chosen-ddof",
+     torch=lambda t, a: t.stack([a[i][t.tensor(CHOSEN[i])].var(correction=0.5) for i in range(3)]))  # fmt: skip
+for function in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
+    least = -5.0 if "max" in function.__name__ else 5.0
+    case(function, A, axis=1, where=CHOSEN, initial=least, name=f"{function.__name__}-chosen")
+    case(function, A, axis=0, initial=0.5, keepdims=True, name=f"{function.__name__}-from")
+    case(function, A[:, :0], axis=1, initial=0.5, name=f"{function.__name__}-of-none")
+
+# Ufuncs over an axis
+for ufunc in (np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot):
+    rounded, name = ufunc in (np.logaddexp, np.logaddexp2, np.hypot), ufunc.__name__
+    last = {np.maximum: "cummax", np.minimum: "cummin", np.logaddexp: "logcumsumexp"}.get(ufunc)
+    expression = lambda t, a, last=last: (r := getattr(t, last)(a, 1), r[0] if isinstance(r, tuple) else r)[1]
+    case(ufunc.accumulate, A, axis=1, name=f"{name}.accumulate", exact=not rounded, torch=last and expression,
+         repeats=not last or rounded)  # fmt: skip
+    case(ufunc.accumulate, T, name=f"{name}.accumulate", exact=not rounded)
+    if rounded:
+        case(ufunc.reduce, A, name=f"{name}.reduce", exact=False)
+        case(ufunc.reduce, T, axis=(0, 2), keepdims=True, name=f"{name}.reduce", exact=False)
+        case(ufunc.reduce, A, axis=1, where=CHOSEN, initial=0.25, name=f"{name}.reduce-chosen", exact=False)
+case(np.logaddexp.reduce, A, axis=None, exact=False, name="logaddexp.reduce-all",
+     torch=lambda t, a: t.logsumexp(a, (0, 1)))  # fmt: skip
+
+# More of NumPy
+case(np.i0, np.array([-30.0, -3.0, -0.4, 0.0, 1e-3, 1.0, 8.0]), torch="i0")
+case(np.i0, A, torch="i0")
+case(np.nextafter, A, np.inf)
+case(np.frexp, A, torch=lambda t, a: t.frexp(a)[0])
+case(np.fft.fftshift, A, torch="fft.fftshift")
+case(np.fft.fftshift, T, axes=(0, -1), torch=lambda t, a: t.fft.fftshift(a, (0, 2)))
+case(np.fft.ifftshift, T, torch="fft.ifftshift")
+case(np.fft.ifftshift, V, axes=0)
+case(np.lib.stride_tricks.sliding_window_view, V, 3, torch=lambda t, a, n: a.unfold(0, n, 1))
+case(np.lib.stride_tricks.sliding_window_view, A, (2, 3), torch=lambda t, a, n: a.unfold(0, 2, 1).unfold(1, 3, 1))
+case(np.lib.stride_tricks.sliding_window_view, T, (2, 1, 2), axis=(-1, 0, 2))
+case(np.apply_along_axis, T, call=lambda a: np.apply_along_axis(lambda v: v[:2] * v[-1], 1, a), name="apply_along_axis")
+case(np.apply_along_axis, A, call=lambda a: np.apply_along_axis(lambda v: np.outer(v, v), 0, a), name="apply_to_matrix")
+case(np.apply_over_axes, T, call=lambda a: np.apply_over_axes(np.sum, a, [0, -1]), name="apply_over_axes")
+case(np.union1d, V, W, repeats=False)
+case(np.intersect1d, V, call=lambda a: np.intersect1d(a[:4], a[2:]), name="intersect1d", repeats=False)
+case(np.setdiff1d, V, call=lambda a: np.setdiff1d(a, a[1:3]), name="setdiff1d", repeats=False)
+case(np.setxor1d, V, call=lambda a: np.setxor1d(a[:4], a[2:]), name="setxor1d", repeats=False)
+case(np.stack, A, B, C, call=lambda a, b, c: np.stack([[a[0], b[1]], np.stack([c, c])]), name="stack-nested")
+case(np.interp, A, 3 * KNOTS[::-1], W, period=2.5, exact=False, repeats=False)
+for method in ("interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased", "normal_unbiased"):
+    case(np.quantile, A, [0.0, 0.3, 0.5, 0.97], axis=0, method=method, repeats=False, exact=False)
+case(np.nanquantile, A, call=lambda a: np.nanquantile(np.where(GAPS, np.nan, a), 0.4, axis=0, method="hazen"),
+     repeats=False, exact=False, name="nanquantile-hazen")  # fmt: skip
+case(np.poly, V, exact=False)
+case(np.polydiv, V, spread(3, seed=2), exact=False)
+case(np.polydiv, spread(2), spread(3, seed=2), exact=False)
+case(np.polyfit, V, W, 2, exact=False, repeats=False)
+case(np.polyfit, V, spread(5, 2, seed=4), 1, w=np.arange(1.0, 6.0), exact=False, repeats=False)
+FREQUENCIES = np.array([1, 3, 2, 1])
+case(np.cov, A, fweights=FREQUENCIES, exact=False,
+     torch=lambda t, a: t.cov(a, fweights=t.tensor(FREQUENCIES)))  # fmt: skip
+case(np.cov, A, positive(4), call=lambda a, w: np.cov(a, aweights=w), exact=False,
+     torch=lambda t, a, w: t.cov(a, aweights=w))  # fmt: skip
+case(np.cov, A.T, positive(4), rowvar=False, ddof=0, exact=False,
+     call=lambda a, w, **kw: np.cov(a, aweights=w, fweights=FREQUENCIES, **kw))  # fmt: skip
+case(np.cov, V, W, positive(5), call=lambda a, b, w: np.cov(a, b, aweights=w, ddof=2), exact=False)
+case(np.linalg.pinv, S, call=lambda a: np.linalg.pinv(a + a.T, hermitian=True), exact=False, repeats=False,
+     torch=lambda t, a: t.linalg.pinv(a + a.T, hermitian=True))  # fmt: skip
+case(np.linalg.svd, S, call=lambda a: np.linalg.svd(a + a.T, hermitian=True)[1], exact=False, repeats=False,
+     name="svd-hermitian")  # fmt: skip
+
 # Rules of functions that only others call, and whose cases cover them
 COVERED_BY = {
     cholesky_of_symmetric: np.linalg.cholesky, eigh_part: np.linalg.eigh, qr_part: np.linalg.qr,
@@ -596,5 +671,5 @@ COVERED_BY = {
 # Derivative zero almost everywhere: the node is recorded, nothing goes below it
 FLAT = {
     np.floor: (A,), np.ceil: (A,), np.trunc: (A,), np.rint: (A,), np.round: (A,), np.fix: (A,), np.sign: (A,),
-    np.floor_divide: (A, P), np.around: (A,), np.imag: (A,), np.angle: (A,),
+    np.floor_divide: (A, P), np.around: (A,), np.imag: (A,), np.angle: (A,), np.spacing: (A,),
 }  # fmt: skip

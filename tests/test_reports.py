@@ -1099,16 +1099,16 @@ def test_B072_views_of_a_broadcast_array_send_every_copy_back_to_its_source():
         assert_slopes(lambda x: view(np.broadcast_to(x, (3, 3))), rng.normal(size=(3, 1)), linear=True)
 
 
-def test_B072_overlapping_memory_is_copied_into_a_var_and_refused_as_a_view_of_one():
+def test_B072_overlapping_memory_is_copied_into_a_var_and_is_no_view_of_one():
     line = np.arange(4.0)
     windows = np.lib.stride_tricks.sliding_window_view(line, 2)
     for overlapping in (windows, np.broadcast_to(line, (3, 4)), np.lib.stride_tricks.as_strided(line, (2, 3), (8, 8))):
         assert gradients(lambda x: x * x, overlapping).tolist() == (2 * overlapping).tolist()
-    for view in (np.lib.stride_tricks.sliding_window_view, np.lib.stride_tricks.as_strided):
-        with pytest.raises(TypeError, match="no rule|history would be lost"):
-            view(ad.Var(line), (2,))
+    with pytest.raises(TypeError, match="no rule|history would be lost"):
+        np.lib.stride_tricks.as_strided(ad.Var(line), (2,))
     rows = np.arange(3)[:, None] + np.arange(2)  # the windows, by indexing
-    assert gradients(lambda x: x[rows], line).tolist() == [1, 2, 2, 1]
+    for view in (lambda x: x[rows], lambda x: np.lib.stride_tricks.sliding_window_view(x, 2)):
+        assert gradients(view, line).tolist() == [1, 2, 2, 1]
 
 
 def masked_scatter(dest, mask, src):

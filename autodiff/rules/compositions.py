@@ -5,7 +5,7 @@ Each has the arguments of NumPy's function that make sense here; one that it doe
 
 import numpy as np
 
-from .helpers import alike, as_array, astype, axes_of, no_out, put, unique_positions
+from .helpers import alike, as_array, astype, axes_of, exponents, no_out, put, unique_positions
 from .rule import NOT_GIVEN, composed
 
 # Joining and splitting
@@ -24,7 +24,8 @@ def concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
 
 @composed(np.stack)
 def stack(arrays, axis=0):
-    return np.concatenate([np.expand_dims(a, axis) for a in arrays], axis=axis)
+    """Lists among the arrays are stacked themselves."""
+    return np.concatenate([np.expand_dims(as_array(a), axis) for a in arrays], axis=axis)
 
 
 @composed(np.vstack)
@@ -182,6 +183,28 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False, ax
     return (values, *asked) if asked else values
 
 
+@composed(np.union1d)
+def union1d(ar1, ar2):
+    return np.unique(np.concatenate([ar1, ar2], axis=None))
+
+
+@composed(np.intersect1d)
+def intersect1d(ar1, ar2, assume_unique=False):
+    ar1 = np.sort(as_array(ar1), axis=None) if assume_unique else np.unique(ar1)
+    return ar1[np.isin(ar1, ar2)]
+
+
+@composed(np.setdiff1d)
+def setdiff1d(ar1, ar2, assume_unique=False):
+    ar1 = np.ravel(as_array(ar1)) if assume_unique else np.unique(ar1)
+    return ar1[~np.isin(ar1, ar2)]
+
+
+@composed(np.setxor1d)
+def setxor1d(ar1, ar2, assume_unique=False):
+    return np.sort(np.concatenate([np.setdiff1d(ar1, ar2, assume_unique), np.setdiff1d(ar2, ar1, assume_unique)]))
+
+
 @composed(np.where)
 def where(condition, x=NOT_GIVEN, y=NOT_GIVEN):
     return np.nonzero(condition) if x is NOT_GIVEN and y is NOT_GIVEN else NotImplemented
@@ -238,6 +261,13 @@ def piecewise(x, condlist, funclist, *args, **kw):
 @composed(np.divmod)
 def divmod_(a, b):
     return np.floor_divide(a, b), np.remainder(a, b)
+
+
+@composed(np.frexp)
+def frexp(a):
+    """The exponents are integers, and so is the mantissa `a` times a constant."""
+    powers = exponents(a)
+    return np.ldexp(a, -powers), powers
 
 
 @composed(np.modf)
@@ -385,6 +415,60 @@ def tile(A, reps):
     spaced = np.reshape(A, [i for n in shape for i in (1, n)])
     copies = np.broadcast_to(spaced, [i for pair in zip(reps, shape) for i in pair])
     return np.reshape(copies, [r * n for r, n in zip(reps, shape)])
+
+
+@composed(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    """Entries read at the positions of all windows: a copy, where NumPy's is a view."""
+    x = as_array(x)
+    lengths = (window_shape,) if isinstance(window_shape, (int, np.integer)) else tuple(window_shape)
+    axes = tuple(range(len(x.shape))) if axis is None else np.lib.array_utils.normalize_axis_tuple(
+        axis, len(x.shape), allow_duplicate=True)  # fmt: skip
+    if len(lengths) != len(axes):
+        raise ValueError(f"sliding_window_view: {len(lengths)} window lengths for {len(axes)} axes")
+    for length, k in zip(lengths, axes):
+        if not 0 <= length <= x.shape[k]:
+            raise ValueError(f"sliding_window_view: a window of length {length} on an axis of length {x.shape[k]}")
+        starts = np.arange(x.shape[k] - length + 1)
+        x = np.moveaxis(np.take(x, starts[:, None] + np.arange(length), k), k + 1, -1)
+    return x
+
+
+@composed(np.fft.fftshift)
+def fftshift(x, axes=None):
+    x = as_array(x)
+    axes = axes_of(axes, len(x.shape))
+    return np.roll(x, [x.shape[i] // 2 for i in axes], axes)
+
+
+@composed(np.fft.ifftshift)
+def ifftshift(x, axes=None):
+    x = as_array(x)
+    axes = axes_of(axes, len(x.shape))
+    return np.roll(x, [-(x.shape[i] // 2) for i in axes], axes)
+
+
+@composed(np.apply_along_axis)
+def apply_along_axis(func1d, axis, arr, *args, **kwargs):
+    arr = as_array(arr)
+    (axis,) = axes_of(axis, len(arr.shape))
+    slices = np.moveaxis(arr, axis, -1)
+    outer = slices.shape[:-1]
+    results = [as_array(func1d(slices[i], *args, **kwargs)) for i in np.ndindex(outer)]
+    if not results:
+        raise ValueError("apply_along_axis: there is no slice to apply it to, one of the other axes has length 0")
+    inner = results[0].shape
+    joined = np.reshape(np.stack(results), outer + inner)
+    return np.moveaxis(joined, range(-len(inner), 0), range(axis, axis + len(inner)))
+
+
+@composed(np.apply_over_axes)
+def apply_over_axes(func, a, axes):
+    a = as_array(a)
+    for axis in axes_of(axes, len(a.shape)):
+        result = func(a, axis)
+        a = result if len(result.shape) == len(a.shape) else np.expand_dims(result, axis)
+    return a
 
 
 @composed(np.flipud)

@@ -368,6 +368,12 @@ def astype(a, dtype):
 
 
 @dispatched
+def exponents(a):
+    """The powers of two of the binary representation, as np.frexp gives them."""
+    return np.frexp(a)[1]
+
+
+@dispatched
 def unique_positions(a, axis, equal_nan):
     """The unique entries or slices, where they are first, which one each entry is, and how many there are of each."""
     return np.unique(a, True, True, True, axis, equal_nan=equal_nan)

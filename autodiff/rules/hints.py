@@ -14,17 +14,10 @@ INSTEAD = {
     "complex numbers are out of scope; np.linalg.eigh takes symmetric matrices": "eig eigvals",
     "complex numbers are out of scope; np.sort sorts real numbers": "sort_complex",
     "complex numbers are out of scope; np.polyval evaluates polynomials": "roots",
-    "np.polymul multiplies polynomials": "poly polydiv",
     "np.polyval evaluates polynomials": "poly1d",
-    "np.linalg.lstsq with np.vander fits polynomials": "polyfit",
-    "apply the function to slices and join the results with np.stack": "apply_along_axis vectorize",
-    "give the axes as a tuple, as in np.sum(x, axis=(0, 1))": "apply_over_axes",
-    "np.bincount adds up weights, np.searchsorted finds bins": "histogram histogram2d histogramdd histogram_bin_edges",
-    "np.unique finds the values": "unique_all unique_counts unique_inverse unique_values union1d",
-    "np.isin says which entries are in another array": "intersect1d setdiff1d setxor1d",
     "np.flatnonzero finds what to keep": "trim_zeros",
-    "np.ldexp scales by powers of two": "frexp",
-    "it is np.mean(np.exp(x * np.cos(t))) over t from 0 to pi": "i0",
+    "np.bincount adds up weights, np.searchsorted finds bins": "histogram histogram2d histogramdd histogram_bin_edges",
+    "np.unique finds the values": "unique_all unique_counts unique_inverse unique_values",
 }
 BY_NAME = {name: advice for advice, names in INSTEAD.items() for name in names.split()}
 OF_SCIPY = {  # name in scipy.special -> the same by functions that have rules
@@ -52,6 +45,8 @@ def name_of(function) -> str:
     """The public name of a function: NumPy's, a ufunc of SciPy's, or what else a ufunc is called."""
     if isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is not function:
         return f"scipy.special.{function.__name__}" if _is_scipys(function) else function.__name__
+    if isinstance(getattr(function, "__self__", None), np.ufunc):  # a method of one, as np.add.reduce is
+        return f"{name_of(function.__self__)}.{function.__name__}"
     module = getattr(function, "__module__", None) or "numpy"
     module = module.replace("numpy", "np").replace("lib._scimath_impl", "emath").replace("lib.scimath", "emath")
     module = module.removesuffix("._core").split("._")[0]
@@ -87,7 +82,8 @@ def instead_of(function, caller: str | None = None) -> str:
         return advice
     import difflib  # here, for it is slow to import
 
-    numpys = [f for f in (*RULES, *COMPOSED, *VALUES) if isinstance(f, np.ufunc) or f.__module__.startswith("numpy")]
+    here = (*RULES, *COMPOSED, *VALUES)
+    numpys = [f for f in here if isinstance(f, np.ufunc) or (f.__module__ or "").startswith("numpy")]
     known = {f.__name__: f for f in numpys}
     near = difflib.get_close_matches(function.__name__, known, n=1, cutoff=0.7)
     return f"the nearest supported function is {name_of(known[near[0]])}" if near else "no supported one is like it"

@@ -12,7 +12,7 @@ import numpy as np
 from .helpers import (
     alike, as_array, astype, axes_of, dispatched, merged, no_out, others, put, ratio, restored, root_where,
 )  # fmt: skip
-from .rule import composed
+from .rule import NOT_GIVEN, composed
 
 # Products
 
@@ -326,6 +326,13 @@ def solve(a, b):
     return np.linalg.solve(np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:]))
 
 
+@composed(np.linalg.pinv)
+def pinv(a, rcond=None, hermitian=False, *, rtol=NOT_GIVEN):
+    if not hermitian:
+        return NotImplemented
+    return np.linalg.pinv(symmetric(a, "pinv"), rcond, rtol=rtol)
+
+
 def pinv_slope(g, y, a):
     """For a perturbation that does not change the rank."""
     rows = (g.mT - a @ (y @ g.mT)) @ y @ y.mT
@@ -529,9 +536,7 @@ def gaps(w):
 @composed(np.linalg.svd)
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     """Vectors of equal or zero singular values have no derivative; nor have the vectors beyond the thin form."""
-    if hermitian:
-        raise TypeError("svd with hermitian=True has no rule; np.linalg.eigh does it for symmetric matrices")
-    a = as_array(a)
+    a = symmetric(a, "svd") if hermitian else as_array(a)
     if not compute_uv:
         return svd_part(a, svd_factors(a, False), 1)
     factors = svd_factors(a, full_matrices)

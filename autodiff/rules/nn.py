@@ -149,6 +149,24 @@ def ndtr(a):
     return _pieces(a, lambda x, precision: 0.5 + _erf_near_0(x * math.sqrt(0.5), precision) / 2, away)
 
 
+@dispatched
+def bessel(a, n):
+    """The modified Bessel function of the first kind I_n: the mean of exp(a·cos t)·cos(n·t) over a full turn.
+
+    Of a periodic function the trapezoidal rule errs by its frequencies beyond the number of nodes, here less than 1e-16
+    of the sum. The four quarters of the turn are taken together.
+    """
+    x, n = np.asarray(a, np.float64), abs(n)
+    largest = np.max(np.abs(x), initial=0, where=np.isfinite(x))
+    quarter = 5 + (n + int(math.sqrt(80 * min(largest, 800)))) // 4
+    total = np.zeros_like(x)
+    for k in range(quarter + 1):
+        t = math.pi / 2 * k / quarter
+        part = np.cosh(x * math.cos(t)) if n % 2 == 0 else np.sinh(x * math.cos(t))
+        total = total + part * ((1 if k in (0, quarter) else 2) * math.cos(n * t) / (2 * quarter))
+    return total.astype(np.asarray(a).dtype)
+
+
 def gaussian(a, scale):
     """exp(-scale·a²); beyond 40 it is 0, and squaring could overflow."""
     a = np.clip(a, -40, 40)
@@ -558,6 +576,7 @@ rule(silu,        lambda g, y, a: g * silu_slope(a, sigmoid(a)), elementwise=Tru
 rule(softplus,    lambda g, y, a: g * sigmoid(a), elementwise=True)
 rule(erf,         lambda g, y, a: g * (ERF_SLOPE * gaussian(a, 1)), elementwise=True)
 rule(ndtr,        lambda g, y, a: g * (NORMAL_SLOPE * gaussian(a, 0.5)), elementwise=True)
+rule(bessel,      lambda g, y, a, n: g * ((bessel(a, n - 1) + bessel(a, n + 1)) / 2), elementwise=True)
 rule(gelu,        lambda g, y, a, approximate="none": g * gelu_slope(a, approximate), elementwise=True)
 
 # Exponentials over an axis

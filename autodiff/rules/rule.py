@@ -16,6 +16,7 @@ from .helpers import widened
 NOT_GIVEN = getattr(np, "_NoValue", inspect.Parameter.empty)
 RULES = {}  # NumPy function -> Rule
 COMPOSED = {}  # NumPy function -> the same function, written with functions that have rules
+MASKED = {}  # NumPy function -> the same for where= and initial=, where one of them is given
 VALUES = {}  # NumPy function that looks at values only, such as isnan -> whether its result is made a Tensor
 
 
@@ -153,6 +154,16 @@ def nondifferentiable(*functions):
 def on_values(*functions, wrap=False):
     """Enter functions that have no derivative to speak of: they are given the values, and record nothing."""
     VALUES.update(dict.fromkeys(functions, wrap))
+
+
+def masked(function):
+    """Register what stands in for `function` where it is given where= or initial=."""
+
+    def register(written):
+        MASKED[function] = written
+        return written
+
+    return register
 
 
 def composed(*functions):

@@ -1,9 +1,12 @@
 """Statistics, numerical calculus and polynomials: NumPy functions written with others that have rules."""
 
+import math
+
 import numpy as np
 
 from .helpers import alike, as_array, astype_if, axes_of, divided, merged, no_out, put, restored, widened
-from .rule import NOT_GIVEN, composed
+from .reductions import chosen
+from .rule import NOT_GIVEN, composed, masked
 
 # Averages and their relatives
 
@@ -62,6 +65,23 @@ POSITIONS = {  # method -> from the exact position in the sorted entries, the en
     "higher": lambda p: (np.ceil(p), None),
     "nearest": lambda p: (np.rint(p), None),
 }
+PLOTTING = {  # method -> alpha and beta of R. J. Hyndman and Y. Fan (1996), where the exact position is another
+    "interpolated_inverted_cdf": (0, 1), "hazen": (0.5, 0.5), "weibull": (0, 0), "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}  # fmt: skip
+
+
+def position_in_sorted(q, n, method):
+    """The entry below the quantile `q` of `n` sorted entries, and the weight of the one above it."""
+    if method in PLOTTING:
+        alpha, beta = PLOTTING[method]
+        position = np.clip(n * q + (alpha + q * (1 - alpha - beta)) - 1, 0, n - 1)
+        below, weight = POSITIONS["linear"](position)
+    elif method in POSITIONS:
+        below, weight = POSITIONS[method](q * (n - 1))
+    else:
+        raise TypeError(f"quantiles with method={method!r} have no rule; it knows {', '.join((*POSITIONS, *PLOTTING))}")
+    return below.astype(int), weight
 
 
 @composed(np.quantile)
@@ -71,7 +91,7 @@ def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", 
     adapts, q = isinstance(q, (int, float)), np.asarray(q)
     flat = merged(a, axis)
     n = flat.shape[-1]
-    below, weight = position_in_sorted(q * (n - 1), method)
+    below, weight = position_in_sorted(q, n, method)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError("quantiles must be between 0 and 1, percentiles between 0 and 100")
     ordered = np.moveaxis(np.sort(flat, axis=-1), -1, 0)
@@ -81,13 +101,6 @@ def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", 
         result = _between(result, ordered[np.minimum(below + 1, n - 1)], weight)
     result = _nan_if_any(result, flat)
     return _kept(result, q, a, axis) if keepdims else result
-
-
-def position_in_sorted(position, method):
-    if method not in POSITIONS:
-        raise TypeError(f"quantiles with method={method!r} have no rule; it knows {', '.join(POSITIONS)}")
-    below, weight = POSITIONS[method](position)
-    return below.astype(int), weight
 
 
 def _between(low, high, weight):
@@ -111,15 +124,37 @@ def _fraction(q):
 
 
 @composed(np.cov)
-def cov(m, y=None, rowvar=True, bias=False, ddof=None):
+def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None):
+    """`aweights` are differentiable too; `fweights` are how often each observation was made."""
     x = np.atleast_2d(_double(m))
     x = x.T if not rowvar and x.shape[0] != 1 else x
     if y is not None:
         y = np.atleast_2d(_double(y))
         x = np.concatenate([x, y.T if not rowvar and y.shape[0] != 1 else y], axis=0)
-    x = x - np.mean(x, axis=1, keepdims=True)
-    freedom = x.shape[1] - (int(not bias) if ddof is None else ddof)
-    return np.squeeze(np.matmul(x, x.T) * (1 / freedom))
+    ddof = int(not bias) if ddof is None else ddof
+    weights = _weights(fweights, aweights, x.shape[1])
+    if weights is None:
+        x = x - np.mean(x, axis=1, keepdims=True)
+        return np.squeeze(np.matmul(x, x.T) * (1 / (x.shape[1] - ddof)))
+    total = np.sum(weights)
+    x = x - np.expand_dims(np.matmul(x, weights) / total, 1)
+    freedom = total if aweights is None or not ddof else np.sum(weights * aweights) / total
+    freedom = total - ddof * (1 if aweights is None else freedom)
+    return np.squeeze(np.matmul(x * weights, x.T) / freedom)
+
+
+def _weights(fweights, aweights, n):
+    """The weights of `n` observations, or None."""
+    given = [(name, w if hasattr(w, "dtype") else np.asarray(w))
+             for name, w in (("fweights", fweights), ("aweights", aweights)) if w is not None]  # fmt: skip
+    for name, w in given:
+        if w.shape != (n,):
+            raise ValueError(f"cov: {name} of shape {w.shape} for {n} observations; give one for each")
+        if np.any(w < 0):
+            raise ValueError(f"cov: {name} may not be negative")
+        if name == "fweights" and np.any(w != np.rint(w)):
+            raise TypeError("cov: fweights count observations, so they must be integers; aweights need not be")
+    return math.prod(_double(w) for _, w in given) if given else None
 
 
 @composed(np.corrcoef)
@@ -131,62 +166,32 @@ def corrcoef(x, y=None, rowvar=True):
     return c / np.expand_dims(deviation, 1) / np.expand_dims(deviation, 0)
 
 
-# Without the NaNs
+# Of chosen entries: the numbers among others, or those that where= names
 
 
-def _without_nans(a, value=0):
-    """`a` with `value` for NaN, and where it is a number."""
+def _chosen(a, where, numbers):
+    """`a`, and which of its entries count."""
     a = as_array(a)
-    number = ~np.isnan(a)
-    return (a if np.all(number) else np.where(number, a, value)), number
+    mask = np.broadcast_to(where, a.shape)
+    return a, mask & ~np.isnan(a) if numbers else mask
 
 
-@composed(np.nansum)
-def nansum(a, axis=None, out=None, keepdims=False):
-    no_out(out)
-    return np.sum(_without_nans(a)[0], axis=axis, keepdims=keepdims)
-
-
-@composed(np.nanprod)
-def nanprod(a, axis=None, out=None, keepdims=False):
-    no_out(out)
-    return np.prod(_without_nans(a, 1)[0], axis=axis, keepdims=keepdims)
-
-
-@composed(np.nancumsum)
-def nancumsum(a, axis=None, out=None):
-    no_out(out)
-    return np.cumsum(_without_nans(a)[0], axis=axis)
-
-
-@composed(np.nancumprod)
-def nancumprod(a, axis=None, out=None):
-    no_out(out)
-    return np.cumprod(_without_nans(a, 1)[0], axis=axis)
-
-
-@composed(np.nanmean)
 @widened
-def nanmean(a, axis=None, out=None, keepdims=False):
-    no_out(out)
-    a, number = _without_nans(a)
-    return divided(np.sum(a, axis=axis, keepdims=keepdims), np.sum(number, axis=axis, keepdims=keepdims))
+def mean_of_chosen(a, mask, axis, keepdims):
+    total = np.sum(chosen(a, mask, 0), axis=axis, keepdims=keepdims)
+    return divided(total, np.sum(mask, axis=axis, keepdims=keepdims))
 
 
-@composed(np.nanvar)
 @widened
-def nanvar(a, axis=None, out=None, ddof=0, keepdims=False):
-    no_out(out)
-    away, count = _deviations(a, axis)
+def var_of_chosen(a, mask, axis, ddof, keepdims):
+    away, count = _deviations(a, mask, axis)
     return np.sum(away * away, axis=axis, keepdims=keepdims) / ((count if keepdims else np.squeeze(count, axis)) - ddof)
 
 
-@composed(np.nanstd)
 @widened
-def nanstd(a, axis=None, out=None, ddof=0, keepdims=False):
+def std_of_chosen(a, mask, axis, ddof, keepdims):
     """The norm of the deviations, whose slope is right at 0 too; one number has none, which is no kink."""
-    no_out(out)
-    away, count = _deviations(a, axis)
+    away, count = _deviations(a, mask, axis)
     axis = axis if a.shape else None
     length = np.linalg.norm(merged(np.where(count == 1, 1, away) if np.any(count == 1) else away, axis), axis=-1)
     count = np.reshape(count, length.shape)
@@ -195,12 +200,84 @@ def nanstd(a, axis=None, out=None, ddof=0, keepdims=False):
     return restored(result, away, axis, keepdims)
 
 
-def _deviations(a, axis):
-    """How far the numbers are from their mean, 0 for NaN; and how many there are, the reduced axes kept."""
-    a, number = _without_nans(a)
-    count = np.sum(number, axis=axis, keepdims=True).astype(a.dtype)
-    mean = np.sum(a, axis=axis, keepdims=True) / count
-    return np.where(number, a - mean, 0), count
+def _deviations(a, mask, axis):
+    """How far the chosen entries are from their mean, 0 for others; and how many there are, the reduced axes kept."""
+    count = np.sum(mask, axis=axis, keepdims=True).astype(a.dtype)
+    mean = np.sum(chosen(a, mask, 0), axis=axis, keepdims=True) / count
+    return np.where(mask, a - mean, 0), count
+
+
+def _in_dtype(a, dtype):
+    return as_array(a) if dtype is None else astype_if(as_array(a), np.dtype(dtype))
+
+
+@masked(np.mean)
+def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    no_out(out)
+    return mean_of_chosen(*_chosen(_in_dtype(a, dtype), where, False), axis, keepdims)
+
+
+@masked(np.var)
+def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=None):
+    no_out(out)
+    ddof = ddof if correction is None else correction
+    return var_of_chosen(*_chosen(_in_dtype(a, dtype), where, False), axis, ddof, keepdims)
+
+
+@masked(np.std)
+def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=None):
+    no_out(out)
+    ddof = ddof if correction is None else correction
+    return std_of_chosen(*_chosen(_in_dtype(a, dtype), where, False), axis, ddof, keepdims)
+
+
+@composed(np.nanmean)
+def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    no_out(out)
+    return mean_of_chosen(*_chosen(_in_dtype(a, dtype), where, True), axis, keepdims)
+
+
+@composed(np.nanvar)
+def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=None):
+    no_out(out)
+    ddof = ddof if correction is None else correction
+    return var_of_chosen(*_chosen(_in_dtype(a, dtype), where, True), axis, ddof, keepdims)
+
+
+@composed(np.nanstd)
+def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=None):
+    no_out(out)
+    ddof = ddof if correction is None else correction
+    return std_of_chosen(*_chosen(_in_dtype(a, dtype), where, True), axis, ddof, keepdims)
+
+
+def _without_nans(a, value, dtype=None):
+    a = _in_dtype(a, dtype)
+    return chosen(a, ~np.isnan(a), value)
+
+
+@composed(np.nansum)
+def nansum(a, axis=None, dtype=None, out=None, keepdims=False, initial=NOT_GIVEN, where=True):
+    no_out(out)
+    return np.sum(_without_nans(a, 0, dtype), axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+@composed(np.nanprod)
+def nanprod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NOT_GIVEN, where=True):
+    no_out(out)
+    return np.prod(_without_nans(a, 1, dtype), axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+@composed(np.nancumsum)
+def nancumsum(a, axis=None, dtype=None, out=None):
+    no_out(out)
+    return np.cumsum(_without_nans(a, 0, dtype), axis=axis)
+
+
+@composed(np.nancumprod)
+def nancumprod(a, axis=None, dtype=None, out=None):
+    no_out(out)
+    return np.cumprod(_without_nans(a, 1, dtype), axis=axis)
 
 
 @composed(np.nanmedian)
@@ -216,8 +293,7 @@ def nanquantile(a, q, axis=None, out=None, overwrite_input=False, method="linear
     ordered = np.sort(merged(a, axis), axis=-1)
     adapts, q = isinstance(q, (int, float)), np.asarray(q)
     count = np.sum(~np.isnan(ordered), axis=-1)
-    position = np.reshape(q, q.shape + (1,) * count.ndim) * np.maximum(count - 1, 0)
-    below, weight = position_in_sorted(position, method)
+    below, weight = position_in_sorted(np.reshape(q, q.shape + (1,) * count.ndim), np.maximum(count, 1), method)
     weight = weight.astype(a.dtype) if weight is not None and adapts else weight
     entry = lambda k: np.moveaxis(np.take_along_axis(ordered, np.moveaxis(_merged_left(k, q.ndim), 0, -1), -1), -1, 0)
     result = entry(below)
@@ -353,9 +429,13 @@ def _gradient(f, h, axis, edge_order):
 @composed(np.interp)
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Differentiable in all of `x`, `xp` and `fp`; at a knot the slope is that of the segment on the right."""
-    if period is not None:
-        raise TypeError("interp with period= has no rule; take np.remainder of the positions first")
     x, xp, fp = _double(x), _double(xp), _double(fp)
+    if period is not None:
+        x, xp, left, right = np.remainder(x, abs(period)), np.remainder(xp, abs(period)), None, None
+        order = np.asarray(np.argsort(xp))
+        xp, fp = xp[order], fp[order]
+        xp = np.concatenate([xp[-1:] - abs(period), xp, xp[:1] + abs(period)])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
     n = xp.shape[0]
     if n == 1:
         inside = np.broadcast_to(fp[0], x.shape)
@@ -471,6 +551,49 @@ def polyint(p, m=1, k=None):
     for i in range(m):
         p = np.concatenate([p / np.arange(p.shape[0], 0, -1), np.reshape(constants[i], (1,))])
     return p
+
+
+@composed(np.poly)
+def poly(seq_of_zeros):
+    zeros = np.atleast_1d(as_array(seq_of_zeros))
+    if len(zeros.shape) != 1:
+        raise TypeError("poly of a matrix has no rule: its eigenvalues may be complex. np.linalg.eigvalsh takes "
+                        "symmetric matrices, and poly their eigenvalues")  # fmt: skip
+    result = np.ones(1, zeros.dtype)
+    for i in range(zeros.shape[0]):
+        result = np.convolve(result, np.concatenate([np.ones(1, zeros.dtype), -zeros[i : i + 1]]))
+    return result
+
+
+@composed(np.polydiv)
+def polydiv(u, v):
+    """By long division; leading zeros of the remainder are left out."""
+    u, v = alike(np.atleast_1d(as_array(u)), np.atleast_1d(as_array(v)), floating=True)
+    n = v.shape[0]
+    quotient, rest = [], u
+    for k in range(u.shape[0] - n + 1):
+        quotient.append(rest[k : k + 1] / v[:1])
+        rest = rest - put(quotient[-1] * v, u.shape, slice(k, k + n))
+    start = 0
+    while start < rest.shape[0] - 1 and np.allclose(rest[start], 0, rtol=1e-14):
+        start += 1
+    return np.concatenate(quotient) if quotient else np.zeros(1, u.dtype), rest[start:]
+
+
+@composed(np.polyfit)
+def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    """The coefficients alone, by least squares."""
+    if full or cov:
+        raise TypeError("polyfit of Tensors gives the coefficients alone: leave out full= and cov=")
+    x, y = _double(x), _double(y)
+    rows = np.vander(x, int(deg) + 1)
+    if w is not None:
+        w = _double(w)
+        rows, y = rows * np.expand_dims(w, 1), y * (np.expand_dims(w, 1) if len(y.shape) == 2 else w)
+    scale = np.sqrt(np.sum(rows * rows, axis=0))
+    rcond = x.shape[0] * np.finfo(float).eps if rcond is None else rcond
+    c = np.linalg.lstsq(rows / scale, y, rcond)[0]
+    return c / (np.expand_dims(scale, 1) if len(c.shape) == 2 else scale)
 
 
 @composed(np.vander)

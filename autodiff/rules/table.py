@@ -10,7 +10,8 @@ To add a function, add its line here and its case in tests/cases.py.
 import numpy as np
 
 from .helpers import (
-    add_at, astype, cumprod_slope, cumsum_slope, deviation, divided, expand, exponent_slope, freedom, from_mean, index,
+    add_at, astype, cumprod_slope, cumsum_slope, deviation, divided, expand, exponent_slope, exponents, freedom,
+    from_mean, index,
     log_share, others, part, power_slope, put, ratio, restore_axes, share_of_a, sinc_slope, starts, sum_to, turn,
     unique_positions, winners,
 )
@@ -19,6 +20,7 @@ from .linalg import (
     det_sign, eigh_factors, eigh_part, eigh_slope, is_skewed, log_det, norm_slope, parts, pinv_slope, qr_factors,
     qr_part, qr_slope, slogdet_factors, svd_factors, svd_part, svd_slope,
 )
+from .nn import bessel
 from .rule import RULES, nondifferentiable, on_values, rule
 
 LOG2, LOG10, DEGREE = float(np.log(2)), float(np.log(10)), float(np.pi / 180)
@@ -32,6 +34,7 @@ rule(np.power,       lambda g, y, a, b: g * power_slope(a, b),       lambda g, y
 rule(np.float_power, lambda g, y, a, b: g * power_slope(a, b),       lambda g, y, a, b: g * exponent_slope(y, a, b))
 rule(np.remainder,   lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.floor_divide(a, b))
 rule(np.fmod,        lambda g, y, a, b: g,                           lambda g, y, a, b: -g * np.rint((a - y) / b))
+rule(np.nextafter,   lambda g, y, a, b: g,                           None)
 rule(np.ldexp,       lambda g, y, a, b: np.ldexp(g, b),              None)
 rule(np.negative,    lambda g, y, a: -g)
 rule(np.positive,    lambda g, y, a: g)
@@ -83,6 +86,7 @@ rule(np.radians,     lambda g, y, a: g * DEGREE)
 rule(np.rad2deg,     lambda g, y, a: g / DEGREE)
 rule(np.degrees,     lambda g, y, a: g / DEGREE)
 rule(np.sinc,        lambda g, y, a: g * sinc_slope(a), elementwise=True)
+rule(np.i0,          lambda g, y, x: g * bessel(x, 1), elementwise=True)
 
 # Choosing
 rule(np.where,       None,  lambda g, y, c, a, b: np.where(c, g, 0),  lambda g, y, c, a, b: np.where(c, 0, g),
@@ -94,7 +98,7 @@ rule(np.real,        lambda g, y, a: g)
 rule(np.conjugate,   lambda g, y, a: g)
 rule(np.real_if_close, lambda g, y, a: g)
 nondifferentiable(np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.fix, np.sign, np.floor_divide, np.imag,
-                  np.angle)
+                  np.angle, np.spacing)
 
 # Reductions: the cotangent goes back over the axes that were reduced
 rule(np.sum,         lambda g, y, a, axis=None, keepdims=False:
@@ -165,9 +169,9 @@ on_values(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater
           np.isrealobj, np.iscomplex, np.isreal, np.result_type, np.can_cast, np.min_scalar_type, np.may_share_memory,
           np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.array_repr, np.array_str, np.array2string,
           np.isposinf, np.isneginf, np.isin, np.triu_indices_from, np.tril_indices_from, np.diag_indices_from,
-          np.save, np.savez, np.savetxt)
+          np.save, np.savez, np.savez_compressed, np.savetxt, np.unravel_index, np.ravel_multi_index)
 on_values(slogdet_factors, eigh_factors, svd_factors, qr_factors, is_skewed, unique_positions, np.linalg.matrix_rank,
           np.einsum_path)
 on_values(np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted,
           np.digitize, np.nanargmax, np.nanargmin, np.lexsort, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
-          np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm, wrap=True)
+          np.invert, exponents, np.left_shift, np.right_shift, np.gcd, np.lcm, wrap=True)

@@ -70,7 +70,8 @@ def test_06_einsum_refuses_a_diagonal_of_unequal_lengths():
 
 ON_ONE = (np.sum, np.prod, np.max, np.min, np.amax, np.amin, np.ptp, np.mean, np.var, np.std, np.median, np.average,
           np.nansum, np.nanprod, np.nanmax, np.nanmin, np.nanmean, np.nanvar, np.nanstd, np.nanmedian, np.cumsum,
-          np.cumprod, np.nancumsum, np.nancumprod, np.linalg.norm, np.linalg.vector_norm, np.squeeze, np.sort, np.flip)  # fmt: skip
+          np.cumprod, np.nancumsum, np.nancumprod, np.linalg.norm, np.linalg.vector_norm, np.squeeze, np.sort,
+          np.flip)  # fmt: skip
 if hasattr(np, "cumulative_sum"):  # NumPy 2.1
     ON_ONE += (np.cumulative_sum, np.cumulative_prod)
 ELSEWHERE = [
@@ -102,8 +103,8 @@ def test_08_axes_of_a_0_d_array_are_those_that_numpy_allows(function, axis, keep
 
 def test_08_methods_and_reductions_of_ufuncs_too():
     x = ad.Var(0.0)  # the product's rule may not divide by it
-    for y in (x.sum(0), x.prod(-1), x.max(0), x.min(-1, ties="first"), x.max((), ties="each"), x.cumprod(0), x.cumsum(-1),
-              np.add.reduce(x), np.multiply.reduce(x), np.maximum.reduce(x, axis=-1)):  # fmt: skip
+    for y in (x.sum(0), x.prod(-1), x.max(0), x.min(-1, ties="first"), x.max((), ties="each"), x.cumprod(0),
+              x.cumsum(-1), np.add.reduce(x), np.multiply.reduce(x), np.maximum.reduce(x, axis=-1)):  # fmt: skip
         assert y.backward()[x].item() == 1
 
 
@@ -142,7 +143,8 @@ def test_09_a_constant_function_is_no_kink(name):
 
 EQUAL = {  # of one entry, they are the entry or its size: straight lines away from 0
     "max": lambda x: np.max(x, axis=0), "min": lambda x: np.min(x, axis=0), "mean": lambda x: np.mean(x, axis=0),
-    "median": lambda x: np.median(x, axis=0), "prod": lambda x: np.prod(x, axis=0), "sort": lambda x: np.sort(x, axis=0),
+    "median": lambda x: np.median(x, axis=0), "prod": lambda x: np.prod(x, axis=0),
+    "sort": lambda x: np.sort(x, axis=0),
     "logsumexp": lambda x: ad.logsumexp(x, axis=0), "norm": lambda x: np.linalg.norm(x, axis=0),
     "norm 3": lambda x: np.linalg.norm(x, 3, axis=0), "hypot": lambda x: np.hypot(x, 0.0), "power 1": lambda x: x**1.0,
     "powers 1": lambda x: x ** np.ones(3), "det": lambda x: np.linalg.det(np.reshape(x, (3, 1, 1))),
