@@ -8,7 +8,10 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..drawing.text import clean, table
+import numpy as np
+
+from ..drawing.text import clean, summary, table
+from ..tensor import Tensor
 from .plot import Picture, beside
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -74,6 +77,20 @@ class Progress:
 
     def data(self) -> dict:
         return {"kind": "progress", "label": self.label, "value": self.value, "most": self.most}
+
+
+def finite_arrays(inputs, names) -> list[np.ndarray]:
+    """The inputs of a function as arrays of float64; an error that names the one that is none, or not finite."""
+    arrays = []
+    for name, value in zip(names, inputs):
+        try:
+            array = np.array(value.data if isinstance(value, Tensor) else value, np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be a number or an array of numbers, got {clean(repr(value))}") from None
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite, got {summary(array)}: there is no slope at such a point")
+        arrays.append(array)
+    return arrays
 
 
 # Controls, as the front end reads them

@@ -24,6 +24,7 @@ LOOKS = {
 }
 WIDTH, HEIGHT = 400, 290  # two plots fit side by side on a screen of 1280 pixels
 SIDE, TOP, RIGHT, BOTTOM = 62, 34, 16, 46
+LARGEST = 1e300  # what is drawn
 MARKER = 6  # half the width of a marker
 
 
@@ -153,8 +154,15 @@ class Plot(Picture):
         self.path([self.at(x, y) for x, y in points], look, closed=True)
 
     def point(self, x, y, kind="dot") -> None:
-        """A marker."""
-        self.marker(*self.at(x, y), kind)
+        """A marker; nothing where there is no such place."""
+        at = self.at(x, y)
+        if all(map(math.isfinite, at)):
+            self.marker(*at, kind)
+
+    def spot(self, x, y) -> None:
+        """A set that has shrunk to a point; a marker may lie upon it."""
+        at_x, at_y = self.at(x, y)
+        self.shape("circle", "ad-shade", cx=at_x, cy=at_y, r=MARKER + 5)
 
     def note(self, x, y, text, *, dx=10, dy=4, anchor=None, bold=False, quiet=False) -> None:
         """Words beside a point; they change sides where they would leave the picture."""
@@ -179,8 +187,9 @@ class _Scale:
     """From the units of one axis to the canvas."""
 
     def __init__(self, low, high, start, end, log):
-        if not high > low:
-            low, high = (low / 2, low * 2) if log else (low - 1, low + 1)
+        if not high - low > 1e-9 * max(abs(low), abs(high)):  # else neighbouring ticks have the same number
+            room = max(1.0, abs(low) / 2)
+            low, high = (low / 2, low * 2) if log else (low - room, low + room)
         self.low, self.high, self.log = low, high, log
         self.start, self.end = start, end
 
@@ -196,11 +205,9 @@ class _Scale:
             if last - first >= 1:
                 step = max(1, math.ceil((last - first + 1) / most))
                 return [10.0**k for k in range(first, last + 1, step)]
-        raw = (self.high - self.low) / most
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
+        step = round_step((self.high - self.low) / most, up=True)
         first = math.ceil(self.low / step - 1e-9)
-        return [round(k * step, 12) for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        return [float(f"{k * step:.12g}") for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
 
 def beside(pictures: list[Picture], title: str, description: str, lines: list[str]) -> str:
@@ -229,9 +236,17 @@ def beside(pictures: list[Picture], title: str, description: str, lines: list[st
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}'
 
 
+def round_step(raw: float, up: bool = False) -> float:
+    """The nearest 1, 2 or 5 times a power of ten that is not above `raw`, or not below it."""
+    power = 10.0 ** math.floor(math.log10(raw) + 1e-9)
+    if up:
+        return next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
+    return next(m * power for m in (5, 2, 1) if m * power <= raw * (1 + 1e-9))
+
+
 def span(values, share: float = 0.08) -> tuple[float, float]:
     """The least and the largest of the finite `values`, with some room."""
-    finite = [v for v in values if math.isfinite(v)] or [0.0]
+    finite = [v for v in values if abs(v) < LARGEST] or [0.0]
     low, high = min(finite), max(finite)
     room = (high - low) * share or max(abs(high), 1.0) * 0.5
     return low - room, high + room

@@ -8,35 +8,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..checking.study import one_sided
 from ..drawing.text import clean, number, summary
 from ..graph import Node, reachable
 from ..rules import RULES, Rule
 from ..rules.nn import max_pool2d, relu
 from ..tensor import Tensor, Var
-from .lab import Lab, Shown, Table, Text, choice, slider
-from .plot import BOTTOM, HEIGHT, RIGHT, SIDE, TOP, WIDTH, Plot, span
+from .lab import Lab, Shown, Table, Text, choice, finite_arrays, slider
+from .plot import BOTTOM, HEIGHT, RIGHT, SIDE, TOP, WIDTH, Plot, round_step, span
 from .rebuilt import rebuilt
 
 CONVENTIONS = ("split", "each", "first")
 MARKERS = {"split": "circle", "each": "square", "first": "triangle", "engine": "diamond"}
-REACH = 1e-6  # how far away, relative to the entries, nearby slopes are looked up; then ten and a hundred times nearer
+REACH = 1e-6  # how far away, relative to the entries, nearby slopes are looked up; then nearer and nearer
+NEARER = 10.0 ** -np.arange(6)
 CLOSE = 1e-4  # slopes nearer than this are one slope
 DIRECTIONS = 60  # at random, the same in every run
 MOST_ENTRIES = 64
 
 EXTREMA = {np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin}
 PAIRS = {np.maximum, np.minimum, np.fmax, np.fmin}
+FATE = {True: "valid", False: "NOT VALID", None: "not known"}
 # At a tie, the shares of the first and of the second operand.
 SHARES = {"split": (0.5, 0.5), "each": (1.0, 1.0), "first": (1.0, 0.0)}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The gradient by one convention: one array for each input. `valid`: whether it is a subgradient, and `why`."""
+    """The gradient by one convention: one array for each input. `valid`: whether it is a subgradient, and `why`; None
+    where that is not known."""
 
     convention: str
     grads: tuple
-    valid: bool
+    valid: bool | None
     why: str
 
     @property
@@ -50,12 +54,16 @@ class Ties:
     """The value, the answer of each convention, and `nearby`: the different slopes at points close by, one a row.
 
     `switched`: whether any operation has a tie to which the conventions apply; else all answers are the engine's.
+    `without`: why there is no set of valid slopes ("value", "limit", "jump", "bound" or "slope" is what is missing or
+    in the way), or nothing; `entries`: those whose slope has no bound or no limit.
     """
 
     value: float
     answers: tuple
     nearby: np.ndarray
     switched: bool = True
+    without: str = ""
+    entries: tuple = ()
 
     def __getitem__(self, convention: str) -> Answer:
         found = next((a for a in self.answers if a.convention == convention), None)
@@ -72,6 +80,8 @@ class Ties:
     @property
     def open(self) -> list[int]:
         """The entries whose slope is not settled."""
+        if self.without:
+            return list(self.entries)
         return [int(i) for i in np.flatnonzero(np.ptp(self.nearby, axis=0) > CLOSE * _size(self.nearby))]
 
 
@@ -87,45 +97,48 @@ def compare(f, *inputs) -> Ties:
     >>> [(a.convention, a.grads[0].tolist(), a.valid) for a in made.answers[:3]]
     [('split', [0.0, 0.5, 0.5], True), ('each', [0.0, 1.0, 1.0], False), ('first', [0.0, 1.0, 0.0], True)]
     """
-    arrays = [np.array(a, float) for a in inputs]
+    arrays = finite_arrays(inputs, input_names(f, len(inputs)))
     at, shapes = np.concatenate([a.ravel() for a in arrays]), [a.shape for a in arrays]
-    variables, root = _recorded(f, arrays)
+    variables, root = recorded(f, arrays)
     found = {}
     for name in CONVENTIONS:
         copies = rebuilt(root, lambda node: _rule_under(name, node))
-        found[name] = _gradient(copies[root], variables)
-    found["engine"] = _gradient(root, variables)
-    slope = lambda x: np.concatenate([g.ravel() for g in _slope(f, _split(x, shapes))])
-    nearby = _nearby(slope, at)
+        found[name] = gradient(copies.get(root, root), variables)
+    found["engine"] = gradient(root, variables)
+    around = _Around(f, at, shapes, float(np.sum(root.data)))
+    around.look()
     answers = []
     for name, grads in found.items():
         flat = np.concatenate([g.ravel() for g in grads])
-        nearby, valid = _inside(slope, at, nearby, flat)
-        answers.append((name, grads, flat, valid))
-    names = entry_names(f, shapes)
-    made = [Answer(name, grads, valid, _why(flat, valid, nearby, names)) for name, grads, flat, valid in answers]
+        answers.append((name, grads, flat, around.valid(flat)))
+    names, nearby, (without, entries) = entry_names(f, shapes), _in_order(around.rows, len(at)), around.without()
+    if without:
+        names = [names[i] for i in entries]
+        fate = None if without == "limit" else False
+        made = [Answer(name, grads, fate, _why_not(without, names)) for name, grads, *_ in answers]
+    else:
+        made = [Answer(name, grads, valid, _why(flat, valid, nearby, names)) for name, grads, flat, valid in answers]
     switched = any(_rule_under("split", n) for n in reachable(root) if n._rule is not None)
-    return Ties(float(np.sum(root.data)), tuple(made), nearby, switched)
+    return Ties(around.value, tuple(made), nearby, switched, without, entries)
 
 
-def _recorded(f, arrays):
+def recorded(f, arrays) -> tuple:
+    """The Vars and the result of `f`; an error where it is no Tensor, or depends on nothing."""
     variables = [Var(a) for a in arrays]
     root = f(*variables)
     if not isinstance(root, Tensor):
         raise TypeError(f"the function must return a Tensor, got {type(root).__name__}: {clean(root)}")
-    if not root.tracked:
+    if not root.tracked and root.dtype.kind == "f":
         raise ValueError("the result does not depend on the inputs")
     return variables, root
 
 
-def _gradient(root: Node, variables) -> tuple:
+def gradient(root: Node, variables) -> tuple:
+    """An array for each of the Vars; zeros where it is not reached."""
+    if root.dtype.kind != "f":  # it changes by jumps alone
+        return tuple(np.zeros(v.shape) for v in variables)
     grads = root.backward(wrt=variables)
     return tuple(np.asarray(grads[v].data) if v in grads else np.zeros(v.shape) for v in variables)
-
-
-def _slope(f, arrays) -> tuple:
-    variables, root = _recorded(f, arrays)
-    return _gradient(root, variables)
 
 
 def _split(flat, shapes) -> list:
@@ -167,65 +180,112 @@ def _rule_under(convention: str, node: Node):
 # The subdifferential
 
 
-def _nearby(slope, at) -> np.ndarray:
-    """The different slopes at points close to `at`, in directions that leave no tie."""
-    n, rng = len(at), np.random.default_rng(0)
-    directions = [*rng.standard_normal((DIRECTIONS, n))]
-    tilt = 1e-3 * rng.standard_normal(n)  # so that an axis direction leaves no tie among the other entries
-    directions += [s * e + tilt for e in np.eye(n) for s in (1, -1)]
-    return _merged([_slope_towards(slope, at, d) for d in directions])
+class _Around:
+    """What is found close to `at`: the different slopes (`rows`), and what keeps a slope from being one.
 
-
-def _slope_towards(slope, at, direction) -> np.ndarray | None:
-    """The slope as `at` is approached from there: where it changes evenly on the way, its limit.
-
-    Without the limit, a parabola that is steep enough would have two slopes.
+    `unbounded`, `unsettled`: the entries whose slope has no bound, or no limit that the steps would show, as the point
+    is approached from some direction; `jumps`: whether the value has another limit there.
     """
-    step = REACH * max(1.0, float(np.abs(at).max(initial=0.0))) * direction / (np.abs(direction).max() or 1.0)
-    with np.errstate(all="ignore"):
-        far, near = slope(at + step), slope(at + step / 10)
-        moved = near - far
-        if not np.isfinite(far).all():
-            return None
-        still = 1e-3 * CLOSE * _size(far)
-        if np.abs(moved).max() <= still:
-            return far
-        ratio = (slope(at + step / 100) - near) / moved  # 0.1 on a parabola
-        even = (ratio > 0.05) & (ratio < 0.5)
-        limit = np.where(even, far + moved / (1 - ratio), far)
-        return limit if (even | (np.abs(moved) <= still)).all() else far
+
+    def __init__(self, f, at, shapes, value):
+        self.f, self.at, self.shapes, self.value = f, at, shapes, value
+        self.reach = REACH * max(1.0, float(np.abs(at).max(initial=0.0)))
+        self.rows: list = []
+        self.unbounded, self.unsettled = np.zeros(len(at), bool), np.zeros(len(at), bool)
+        self.jumps = False
+
+    def look(self) -> None:
+        """Look in directions that leave no tie."""
+        n, rng = len(self.at), np.random.default_rng(0)
+        directions = [*rng.standard_normal((DIRECTIONS, n))]
+        tilt = 1e-3 * rng.standard_normal(n)  # so that an axis direction leaves no tie among the other entries
+        directions += [s * e + tilt for e in np.eye(n) for s in (1, -1)]
+        with np.errstate(all="ignore"):
+            if math.isfinite(self.value):
+                for direction in directions:
+                    self.towards(direction)
+
+    def without(self) -> tuple:
+        """Why there is no set of valid slopes, if so, and the entries that are to blame."""
+        if not math.isfinite(self.value):
+            return "value", ()
+        if self.jumps:
+            return "jump", ()
+        for word, entries in (("bound", self.unbounded), ("limit", self.unsettled)):
+            if entries.any():
+                return word, tuple(np.flatnonzero(entries).tolist())
+        return ("", ()) if self.rows else ("slope", ())
+
+    def towards(self, direction) -> None:
+        """Take in the slope as `at` is approached from there: where it changes evenly on the way, its limit.
+
+        Without the limit, a parabola that is steep enough would have two slopes, and a square root one.
+        """
+        step = self.reach * direction / (np.abs(direction).max() or 1.0)
+        (there, far), (_, near) = self.seen(step), self.seen(step / 10)
+        if not np.isfinite(far).all() or not math.isfinite(there):
+            return
+        moved, still = near - far, 1e-3 * CLOSE * _size(far)
+        short, long = (abs(v - self.value) for v in (self.seen(step * NEARER[-1])[0], there))
+        self.jumps |= bool(short > max(0.9 * long, 1e-12 * max(abs(self.value), abs(there))))
+        row = far
+        if np.abs(moved).max() > still:
+            ratio = (self.seen(step / 100)[1] - near) / moved  # 0.1 on a parabola
+            even = (ratio > 0.05) & (ratio < 0.5)
+            row = np.where(even, far + moved / (1 - ratio), far)
+            uneven = np.flatnonzero(~even & (np.abs(moved) > still) & ~self.unbounded & ~self.unsettled)
+            if len(uneven):
+                slopes = np.array([self.seen(step * k)[1] for k in NEARER])
+                for i in uneven:
+                    self.study(i, row, slopes[:, i])
+        blamed = self.unbounded | self.unsettled
+        if not blamed.any() and not any(np.abs(row - k).max() <= CLOSE * _size(k) for k in self.rows):
+            self.rows.append(row)
+
+    def study(self, i, row, slopes) -> None:
+        """Put the limit of these slopes into `row`, or the entry among those that have none."""
+        floor = np.finfo(float).eps * self.reach / REACH * np.nanmax(np.abs(slopes))
+        row[i], error = one_sided(self.reach * NEARER, slopes, floor)
+        self.unbounded[i] |= math.isinf(row[i])
+        self.unsettled[i] |= not (math.isinf(row[i]) or error <= CLOSE * _size(row))
+
+    def seen(self, step) -> tuple:
+        """The value there, and the slopes in one row."""
+        variables, root = recorded(self.f, _split(self.at + step, self.shapes))
+        return float(np.sum(root.data)), np.concatenate([g.ravel() for g in gradient(root, variables)])
+
+    def valid(self, g) -> bool:
+        """Whether `g` is a mean of nearby slopes; looks for further ones towards `g` until that is settled."""
+        if not np.isfinite(g).all() or self.without()[0]:
+            return False
+        rng = np.random.default_rng(1)
+        with np.errstate(all="ignore"):
+            for _ in range(40):
+                size, known = _size(self.rows), len(self.rows)
+                gap = g - nearest_mean(np.array(self.rows), g)
+                if np.abs(gap).max() <= 10 * CLOSE * size:
+                    return True
+                tilt = 1e-3 * np.abs(gap).max() * rng.standard_normal(len(g))
+                for side in (1, -1):
+                    self.towards(side * gap + tilt)
+                if len(self.rows) == known:
+                    return False
+        return False
 
 
-def _merged(rows) -> np.ndarray:
-    """The rows without those that are nearly equal to an earlier one, in a fixed order."""
-    kept: list = []
-    for row in rows:
-        if row is not None and not any(np.abs(row - k).max() <= CLOSE * max(1.0, np.abs(k).max()) for k in kept):
-            kept.append(row)
-    if not kept:
-        raise ValueError("the function has no finite slope nearby")
-    return np.array(sorted(kept, key=lambda r: tuple(np.round(r, 3))))
-
-
-def _inside(slope, at, nearby, g):
-    """Whether `g` is a mean of nearby slopes; looks for further ones towards `g` until that is settled."""
-    if not np.isfinite(g).all():
-        return nearby, False
-    rng, size = np.random.default_rng(1), _size(nearby)
-    for _ in range(40):
-        gap = g - nearest_mean(nearby, g)
-        if np.abs(gap).max() <= 10 * CLOSE * size:
-            return nearby, True
-        tilt = 1e-3 * np.abs(gap).max() * rng.standard_normal(len(g))
-        more = _merged([*nearby, *(_slope_towards(slope, at, s * gap + tilt) for s in (1, -1))])
-        if len(more) == len(nearby):
-            return nearby, False
-        nearby = more
-    return nearby, False
+def _in_order(rows, n) -> np.ndarray:
+    return np.array(sorted(rows, key=lambda r: tuple(np.round(r, 3)))).reshape(-1, n)
 
 
 def _size(rows) -> float:
     return max(1.0, float(np.abs(rows).max(initial=0.0)))
+
+
+def _why_not(without, names) -> str:
+    which = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return {"value": "the value is not finite", "jump": "the function jumps", "slope": "no slope nearby is finite",
+            "bound": f"{which}: the slope has no bound",
+            "limit": f"{which}: the slopes do not settle"}[without]  # fmt: skip
 
 
 def nearest_mean(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
@@ -237,13 +297,14 @@ def nearest_mean(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
     >>> nearest_mean(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]))
     array([0.5, 0.5])
     """
-    points = rows - g
+    scale = _size(rows - g)
+    points = (rows - g) / scale
     chosen, weights = [int((points**2).sum(axis=1).argmin())], np.ones(1)
     for _ in range(10 * len(rows) + 10):
         x = weights @ points[chosen]
         pull = points @ x
         best = int(pull.argmin())
-        if best in chosen or pull[best] > x @ x - 1e-12 * _size(points) ** 2:
+        if best in chosen or pull[best] > x @ x - 1e-12:
             break
         chosen, weights = [*chosen, best], np.append(weights, 0.0)
         while True:
@@ -327,8 +388,8 @@ class TiesLab(Lab):
         flat = np.concatenate([a.ravel() for a in arrays])
         if not 1 <= len(flat) <= MOST_ENTRIES:
             raise ValueError(f"this lab takes one to {MOST_ENTRIES} entries in all, got {len(flat)}")
-        self._flat = flat
-        first = next(iter(compare(f, *arrays).open), 0)
+        self._flat, self._open = flat, compare(f, *arrays).open
+        first = next(iter(self._open), 0)
         super().__init__(entry=self.entries[first], value=float(flat[first]))
 
     def set(self, **changes):
@@ -352,10 +413,11 @@ class TiesLab(Lab):
         i = self.entries.index(values["entry"])
         centre = float(self._flat[i])
         others = [float(v) for v in np.delete(self._flat, i) if abs(v - centre) <= 1e3]
-        reach = max([2.0, *(1.25 * abs(v - centre) for v in others)])
+        reach = max([2.0, 1e-3 * abs(centre), *(1.25 * abs(v - centre) for v in others)])
         low, high = centre - reach, centre + reach
-        grid = [centre + reach * k / 16 for k in range(-16, 17)]
-        found = {round(v, 10) for v in (*grid, *others, 0.0, 1.0, -1.0, float(values["value"]))}
+        step = round_step(reach / 16)  # so that 2.9 and 3.1 are among the stops beside 3
+        grid = [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        found = {float(f"{v:.12g}") for v in (*grid, 0.0, 1.0, -1.0)} | {*others, centre, float(values["value"])}
         return sorted(v + 0.0 for v in found if low <= v <= high or v == values["value"])
 
     def _controls(self):
@@ -373,9 +435,19 @@ class TiesLab(Lab):
         parts = ", ".join(f"{n} = {summary(a)}" for n, a in
                           zip(input_names(self.f, len(self.shapes)), _split(x, self.shapes)))  # fmt: skip
         wrong = [_called(a) for a in self.result.answers if not a.valid]
+        which = ", ".join(self.entries[i] for i in self.result.open[:6]) + (", …" if len(self.result.open) > 6 else "")
+        if self.result.without:
+            return f"At {parts} " + {
+                "value": f"the value is {number(self.result.value)}: there is no slope.",
+                "jump": "the function jumps: no number is its slope there.",
+                "slope": "no slope nearby is finite: there is nothing to compare with.",
+                "bound": f"the slope along {which} grows without bound as the point is approached: no number is a "
+                         "subgradient.",
+                "limit": f"the slopes along {which} do not settle as the point is approached: which numbers are "
+                         "subgradients is not known here.",
+            }[self.result.without]  # fmt: skip
         if not self.result.tied:
             return f"At {parts} there is no kink: all slopes nearby are the same."
-        which = ", ".join(self.entries[i] for i in self.result.open[:6]) + (", …" if len(self.result.open) > 6 else "")
         said = f"No subgradient: {', '.join(wrong)}." if wrong else "Every convention gives a subgradient."
         if not self.result.switched:
             said = "No operation here goes by a convention: all four rows are autodiff's answer, which is "
@@ -385,8 +457,7 @@ class TiesLab(Lab):
     def _blocks(self):
         made, names = self.result, input_names(self.f, len(self.shapes))
         rows = [
-            (_called(a), *(summary(np.round(g, 4) + 0.0) for g in a.grads), "valid" if a.valid else "NOT VALID", a.why)
-            for a in made.answers
+            (_called(a), *(summary(np.round(g, 4) + 0.0) for g in a.grads), FATE[a.valid], a.why) for a in made.answers
         ]
         header = ("convention", *(f"gradient of {n}" for n in names), "subgradient?", "why")
         return [
@@ -404,7 +475,11 @@ class TiesLab(Lab):
             groups.setdefault(point, []).append(a)
         made = []
         for point, members in groups.items():
-            made.append((", ".join(_called(a) + (" (not valid)" * (not a.valid)) for a in members), point, members[0]))
+            wrong = [" (not valid)" * (a.valid is False) for a in members]
+            said = ", ".join(_called(a) + w for a, w in zip(members, wrong))
+            if len(members) == len(self.result.answers) and len(set(wrong)) == 1:
+                said = "all" + wrong[0]
+            made.append((said, point, members[0]))
         return made
 
     def _curve(self) -> Plot:
@@ -421,7 +496,7 @@ class TiesLab(Lab):
         p.line(list(zip(grid, heights)))
         reach, (low, high) = (grid[-1] - grid[0]) / 5, span(heights, 0.2)
         for _, (slope,), first in self._groups([i]):
-            if not math.isfinite(slope):
+            if not math.isfinite(slope) or not math.isfinite(top):
                 continue
             p.line(
                 [(here - 2 * reach, top - slope * 2 * reach), (here + 2 * reach, top + slope * 2 * reach)], "ad-soft"
@@ -445,24 +520,29 @@ class TiesLab(Lab):
 
     def _subdifferential(self) -> Plot:
         """Where the answers lie, and the set of all valid ones."""
-        made, i = self.result, self.entries.index(self.values["entry"])
-        open_ = made.open
+        i, open_ = self.entries.index(self.values["entry"]), self.result.open or self._open
         first = i if i in open_ or not open_ else open_[0]
         rest = [k for k in open_ if k != first]
         return self._plane(first, rest[0]) if rest else self._interval(first)
 
+    def _none(self) -> str:
+        return "not known" if self.result.without == "limit" else "none"
+
     def _interval(self, i) -> Plot:
         made, name = self.result, self.entries[i]
-        low, high = float(made.nearby[:, i].min()), float(made.nearby[:, i].max())
+        ends = made.nearby[:, i] if not made.without else np.empty(0)
+        low, high = (float(ends.min()), float(ends.max())) if len(ends) else (math.nan, math.nan)
         groups = [g for g in self._groups([i]) if math.isfinite(g[1][0])]
         x = span([low, high, *(p[0] for _, p, _ in groups)], 0.35)
-        said = f"every slope in [{_tidy(low)}, {_tidy(high)}]" if high - low > CLOSE else f"{_tidy(low)} alone"
+        said = self._none()
+        if len(ends):
+            said = f"every slope in [{_tidy(low)}, {_tidy(high)}]" if high - low > CLOSE else f"{_tidy(low)} alone"
         title = f"Valid slopes of {name}: {said}"
         p = Plot(title, title, x, (0, len(groups) + 1), f"gradient of {name}", "", ticks="x")
         if high - low > CLOSE:
             p.area([(low, 0), (high, 0), (high, len(groups) + 1), (low, len(groups) + 1)])
-        else:
-            p.upright(low, look="ad-strong")
+        elif len(ends):
+            p.spot(low, 0.45)
         for row, (text, (slope,), first) in enumerate(groups):
             p.point(slope, len(groups) - row, MARKERS[first.convention])
             p.note(slope, len(groups) - row, text, dx=13)
@@ -470,20 +550,25 @@ class TiesLab(Lab):
 
     def _plane(self, i, j) -> Plot:
         made = self.result
-        points = _hull(made.nearby[:, [i, j]])
+        points = [] if made.without else _hull(made.nearby[:, [i, j]])
         groups = [g for g in self._groups([i, j]) if all(map(math.isfinite, g[1]))]
         every = [*points, *(p for _, p, _ in groups)]
         a, b = self.entries[i], self.entries[j]
         shape = "segment" if len(points) == 2 else "area" if len(points) > 2 else "point"
         more = "" if len(made.open) <= 2 else f", {len(made.open)} entries are open"
         corners = ", ".join(f"({_tidy(u)}, {_tidy(v)})" for u, v in points[:8]) + (", …" if len(points) > 8 else "")
-        label = f"The valid gradients of {a} and {b} form a{'n' * (shape == 'area')} {shape} with corners {corners}"
+        form = f"form a{'n' * (shape == 'area')} {shape} with corners {corners}"
+        if len(points) < 2:
+            form = f"are one point, {corners}" if points else f"are {self._none()}"
+        label = f"The valid gradients of {a} and {b} {form}"
         x, y = _alike(span([u for u, _ in every], 0.3), span([v for _, v in every], 0.3))
         p = Plot(label, f"Valid gradients{more}", x, y, f"gradient of {a}", f"gradient of {b}")
         if len(points) > 2:
             p.area(points)
-        else:
+        elif len(points) == 2:
             p.line(points, "ad-strong")
+        elif points:
+            p.spot(*points[0])
         for text, (u, v), first in groups:
             p.point(u, v, MARKERS[first.convention])
             p.note(u, v, text, dx=13)
@@ -531,4 +616,4 @@ def ties(f, *inputs) -> TiesLab:
     """
     if not inputs:
         raise TypeError("ties takes a function and at least one input: labs.ties(lambda x: x.max(), [1.0, 3.0, 3.0])")
-    return TiesLab(f, [np.array(a, float) for a in inputs])
+    return TiesLab(f, finite_arrays(inputs, input_names(f, len(inputs))))

@@ -1,0 +1,139 @@
+"""Labs on what people type: every verdict comes from numbers that the function made, and bad input is a sentence."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autodiff as ad
+from autodiff import labs
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def shown(lab):
+    """All that a lab shows, on one line; it must be drawable, and have a place for all that it draws."""
+    pictures = [lab.svg(), *(b["svg"] for b in lab._view()["blocks"] if b["kind"] == "picture")]
+    assert not [p for p in pictures if re.search(r' (?:x|y|cx|cy|d|width|height)="[^"]*(?:nan|inf)', p)]
+    json.dumps(lab._view(), allow_nan=False)
+    return " ".join(lab.text.split())
+
+
+def xlogx(x):
+    return np.where(x > 0, -x * np.log(np.where(x > 0, x, 1)), 0)
+
+
+# Ties
+
+WITHOUT = {  # a function, a start, and what keeps a slope from being one there
+    "floor": (lambda x: np.floor(x).sum(), [0.5, 1.0], "jump"),
+    "floor of ties": (lambda x: np.floor(x.max()), [1.0, 1.0], "jump"),
+    "round": (np.round, 0.5, "jump"),
+    "sign": (np.sign, 0.0, "jump"),
+    "modulo": (lambda x: x % 1, 1.0, "jump"),
+    "argmax": (lambda x: x.argmax(), [2.0, 2.0], "jump"),
+    "integers": (lambda x: np.floor(x).astype(int), 1.0, "jump"),
+    "log": (np.log, 0.0, "value"),
+    "log below 0": (np.log, -1.0, "value"),
+    "1 / x": (lambda x: 1 / x, 0.0, "value"),
+    "sqrt": (np.sqrt, 0.0, "bound"),
+    "sqrt of one of two": (lambda x: np.sqrt(x).sum(), [1.0, 0.0], "bound"),
+    "sqrt of abs": (lambda x: np.sqrt(abs(x)), 0.0, "bound"),
+    "sqrt of a tie": (lambda x: np.sqrt(x.max() - x.min()), [2.0, 2.0], "bound"),
+    "cbrt": (np.cbrt, 0.0, "bound"),
+    "arccos": (np.arccos, 1.0, "bound"),
+    "x log x": (xlogx, 0.0, "bound"),
+    "almost straight": (lambda x: abs(x) ** 0.9, 0.0, "bound"),
+    "ever faster": (lambda x: np.where(x == 0, 0, x**2 * np.sin(1 / np.where(x == 0, 1, x))), 0.0, "limit"),
+    "masked": (lambda x: np.where(x > 0, np.sqrt(x), x), -1.0, "slope"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_21_where_there_is_no_set_of_valid_slopes_the_lab_says_why(name):
+    f, at, without = WITHOUT[name]
+    lab = labs.ties(f, at)
+    assert lab.result.without == without and "kink" not in lab.text.splitlines()[1]
+    assert {a.valid for a in lab.result.answers} == {None if without == "limit" else False}
+    assert "[-" not in (said := shown(lab)) and "every slope" not in said
+    titles = [b["label"] for b in lab._view()["blocks"] if b["kind"] == "picture"]
+    assert "none" in titles[1] or without == "limit" and "not known" in titles[1]
+
+
+SMOOTH = {  # a function, a start, and its only slope
+    "a step, between two jumps": (lambda x: np.floor(x).sum(), [0.5, 1.5], [0, 0]),
+    "constant": (lambda x: 0 * x + 3, 1.0, [0]),
+    "integers": (lambda x: np.floor(x).astype(int), 1.5, [0]),
+    "argmax": (lambda x: x.argmax(), [1.0, 2.0], [0, 0]),
+    "plateau": (ad.relu, -1.0, [0]),
+    "no result": (lambda x: x[:0], [1.0, 2.0], [0, 0]),
+    "no entries beside one": (lambda x, y: (x * y).sum() + 2 * y, [[], 1.0], [2]),
+    "1.5th power": (lambda x: abs(x) ** 1.5, 0.0, [0]),
+    "sqrt away from 0": (np.sqrt, 4.0, [0.25]),
+    "far away": (np.abs, 1e200, [1]),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_21_one_slope_is_one_point(name):
+    f, at, slope = SMOOTH[name]
+    lab = labs.ties(f, *(at if isinstance(at, list) and [] in at else [at]))
+    assert not lab.result.without and not lab.result.tied and {a.valid for a in lab.result.answers} == {True}
+    np.testing.assert_allclose(lab.result.nearby, [slope], atol=1e-9)
+    picture = lab._view()["blocks"][2]["svg"]
+    assert picture.count('class="ad-shade"') == 1 and "<circle" in picture and "ad-strong" not in picture
+    shown(lab)
+
+
+def test_21_the_line_of_two_tied_entries_shrinks_to_a_point_beside_the_tie():
+    lab = labs.ties(lambda x: x.max(), [1.0, 3.0, 3.0])
+    drawing = lambda: lab._view()["blocks"][2]
+    assert drawing()["svg"].count("ad-strong") == 1 and "<circle class=\"ad-shade\"" not in drawing()["svg"]
+    for at, point in ((2.9, "(0, 1)"), (3.1, "(1, 0)")):
+        lab._answer({"count": 1, "values": {"value": lab._controls()[1]["texts"].index(str(at))}})
+        assert lab.values["value"] == at and lab.result.nearby.shape == (1, 3)
+        assert drawing()["label"] == f"The valid gradients of x[1] and x[2] are one point, {point}"
+        assert drawing()["svg"].count("ad-strong") == 0 and drawing()["svg"].count('class="ad-shade"') == 1
+
+
+@given(*[st.floats(-50, 50).map(lambda x: round(x, 2))] * 2)
+@settings(max_examples=20, deadline=None)
+def test_21_the_slider_stops_at_round_numbers_and_at_every_tie(a, b):
+    lab = labs.ties(lambda x: x.max(), [a, b])
+    stops = lab._stops(lab.values)
+    assert a in stops and b in stops and stops == sorted(set(stops)) and 20 <= len(stops) <= 120
+    steps = np.diff([s for s in stops if s not in (a, b, 0.0, 1.0, -1.0)])
+    assert np.allclose(steps / steps.min(), np.round(steps / steps.min()))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, [1.0, math.nan], [-math.inf, 2.0]])
+def test_21_a_start_that_is_not_finite_is_refused_in_a_sentence(bad):
+    for lab in (labs.ties, labs.differences):
+        with pytest.raises(ValueError, match="^x must be finite, got .*: there is no slope at such a point$"):
+            lab(lambda x: (x * x).sum(), bad)
+    lab = labs.ties(lambda x: x.max(), [1.0, 3.0])
+    with pytest.raises(ValueError, match="must be finite"):
+        lab.set(value=math.nan)
+
+
+@given(st.sampled_from([1e-3, 1.0, 1e3, 1e9]), st.floats(-1, 1))
+@settings(max_examples=20, deadline=None)
+def test_21_the_scale_of_a_slope_does_not_decide_what_is_valid(scale, share):
+    kink = ad.custom_op(vjps=[lambda g, y, x: g * np.where(x == 0, share * scale, np.sign(x) * scale)])(
+        lambda x: scale * abs(x))
+    lab = labs.ties(lambda x: kink(x), 0.0)
+    assert lab.result["engine"].valid
+    np.testing.assert_allclose(lab.result.nearby.ravel(), [-scale, scale])
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.01, 100), st.floats(-5, 5), st.sampled_from([-1, 1]))
+@settings(max_examples=20, deadline=None)
+def test_21_no_power_below_1_has_a_subgradient(power, scale, at, side):
+    lab = labs.ties(lambda x: scale * np.maximum(side * (x - at), 0) ** power, at)
+    assert lab.result.without == "bound" and "every slope" not in shown(lab)
+
+
