@@ -9,17 +9,18 @@ import numpy as np
 
 from ..drawing.text import clean, number, summary
 from ..recording import no_grad
-from ..tensor import Tensor, Var
-from .lab import Lab, Shown, Table, Text, choice, slider
+from ..tensor import Tensor
+from .lab import Lab, Shown, Table, Text, choice, finite_arrays, slider
 from .plot import Plot
-from .ties import entry_names
+from .ties import entry_names, gradient, input_names, recorded
 
 EXPONENTS = [k / 4 for k in range(0, -65, -1)]  # four steps a decade, from 1 to 1e-16
 STEPS = [10.0**k for k in EXPONENTS]
 DTYPES, SCHEMES = ("float64", "float32"), ("central", "one-sided")
 ORDER = {"central": 2, "one-sided": 1}
 MOST_ENTRIES = 64
-LEAST = 1e-18  # an error of 0 is drawn here
+LEAST = 1e-18  # an error of 0 is drawn here, or lower
+FAR_OFF = 100  # times what truncation and rounding make is more than they make
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Curve:
     """The error of the differences at each step: the largest over the entries; NaN where `f` is not finite.
 
     `best`: the index of the step with the smallest error. `rounding`: what rounding alone costs at each step, about
-    eps·|f|/h. `truncation`: C·h² or C·h, with C from the largest steps; zeros where the differences are exact.
+    eps·|f|/h. `truncation`: C·h to the `power`, with both from the largest steps; zeros where the error does not
+    shrink with the step.
     """
 
     steps: np.ndarray
@@ -36,11 +38,26 @@ class Curve:
     best: int
     rounding: np.ndarray
     truncation: np.ndarray
+    power: float
 
     def branch(self, i: int) -> str:
-        """What the error at this step is made of: "truncation", "rounding" or "both"."""
+        """What the error at this step is made of: "truncation", "rounding", "both", "neither" or "nothing"."""
         r, t = self.rounding[i], self.truncation[i]
+        if self.errors[i] == 0:
+            return "nothing"
+        if self.errors[i] > FAR_OFF * (r + t):  # so no verdict is made of two estimates that are 0
+            return "neither"
         return "truncation" if t > 4 * r else "rounding" if r > 4 * t else "both"
+
+    @property
+    def level(self) -> bool:
+        """Whether all errors are about the same, so that none is the smallest."""
+        return bool(np.nanmax(self.errors) <= 1.001 * np.nanmin(self.errors))
+
+    @property
+    def exact(self) -> bool:
+        """Whether there is no error at any step."""
+        return not self.errors[np.isfinite(self.errors)].any()
 
 
 @dataclass(frozen=True)
@@ -90,20 +107,21 @@ def study(f, *inputs, steps=STEPS) -> Differences:
     >>> bool(1e-6 < curve.steps[curve.best] < 1e-4), bool(curve.errors[curve.best] < 1e-9)
     (True, True)
     """
-    arrays = [np.array(a, np.float64) for a in inputs]
+    arrays = finite_arrays(inputs, input_names(f, len(inputs)))
     total = sum(a.size for a in arrays)
     if not 1 <= total <= MOST_ENTRIES:
         raise ValueError(f"this lab takes one to {MOST_ENTRIES} entries in all, got {total}")
-    variables = [Var(a) for a in arrays]
-    root = f(*variables)
-    if not isinstance(root, Tensor):
-        raise TypeError(f"the function must return a Tensor, got {type(root).__name__}: {clean(root)}")
-    grads = root.backward(wrt=variables)
-    analytic = np.concatenate([(grads[v].data if v in grads else np.zeros(v.shape)).ravel() for v in variables])
-    value = float(np.sum(root.data))
+    variables, root = recorded(f, arrays)
+    analytic = np.concatenate([g.ravel() for g in gradient(root, variables)])
+    value, names = float(np.sum(root.data)), entry_names(f, [a.shape for a in arrays])
+    for what, found in (("value", np.array([value])), ("gradient", analytic)):
+        if not np.isfinite(found).all():
+            raise ValueError(
+                f"the {what} is not finite there, {summary(found)}: differences have nothing to agree with"
+            )
     curves = {(dtype, scheme): _curve(f, arrays, dtype, scheme, analytic, np.array(steps), value)
               for dtype in DTYPES for scheme in SCHEMES}  # fmt: skip
-    return Differences(analytic, value, entry_names(f, [a.shape for a in arrays]), curves)
+    return Differences(analytic, value, names, curves)
 
 
 def _curve(f, arrays, dtype, scheme, analytic, steps, value) -> Curve:
@@ -118,12 +136,29 @@ def _curve(f, arrays, dtype, scheme, analytic, steps, value) -> Curve:
     # The value is rounded, and so is the place where it is taken.
     lost = eps * (abs(value) + float(np.max(np.abs(analytic) * np.abs(np.concatenate([a.ravel() for a in arrays])))))
     rounding = lost / steps if scheme == "one-sided" else lost / (2 * steps)
-    order = ORDER[scheme]
-    with np.errstate(all="ignore"):
-        ratios = errors / steps**order
-    clear = np.isfinite(ratios) & (errors > 20 * rounding) & (steps <= 0.1)
-    truncation = np.median(ratios[clear][:6]) * steps**order if clear.sum() >= 3 else np.zeros_like(steps)
-    return Curve(steps, errors, numeric, int(np.nanargmin(errors)), rounding, truncation)
+    power, factor = _law(steps, errors, errors > 20 * rounding, ORDER[scheme])
+    if power == -1 and not factor:  # the values scatter by more than their own rounding
+        rounding = np.maximum(rounding, np.nanmedian(errors * steps) / steps)
+    truncation = factor * steps**power if power > 0 else np.zeros_like(steps)
+    return Curve(steps, errors, numeric, int(np.nanargmin(errors)), rounding, truncation, power)
+
+
+def _law(steps, errors, clear, order) -> tuple:
+    """The power of the step that the clear errors of the largest steps follow, and the factor before it.
+
+    (-1, 0) where they follow 1/h, unevenly, as rounding does; (0, 0) where they follow nothing that shrinks.
+    """
+    clear = np.flatnonzero(clear & np.isfinite(errors) & (errors > 0) & (steps <= 0.1))
+    if len(clear) < 3:
+        return 0, 0.0
+    h, e = steps[clear], errors[clear]
+    power = float(np.median((np.diff(np.log(e)) / np.diff(np.log(h)))[:12]))
+    if abs(power - order) < 0.3:
+        power = order
+    if power > 0.25:
+        return power, float(np.median((e / h**power)[:6]))
+    uneven = power < -0.5 and np.ptp(np.log(e * h)) > 0.1
+    return -int(uneven), 0.0
 
 
 class DifferencesLab(Lab):
@@ -169,15 +204,27 @@ class DifferencesLab(Lab):
         c, i = self.curve, self.index
         if not math.isfinite(c.errors[i]):
             return f"At step {_step(c.steps[i])} the function is not finite."
+        if c.exact:
+            but = " But one-sided differences do not come near the gradient: the two sides of a kink cancel here."
+            which = f"{self.values['dtype']}, {self.values['scheme']}"
+            return f"{which}: the error is 0 at every step, so no step is better than another.{but * self._hides()}"
         why = {"truncation": "most of it truncation: the step is too large",
                "rounding": "most of it rounding: the step is too small",
-               "both": "truncation and rounding are about equal"}[c.branch(i)]  # fmt: skip
+               "both": "truncation and rounding are about equal",
+               "nothing": "exact at this step",
+               "neither": "more than truncation and rounding make: is there a kink, a jump, or a wrong gradient?",
+               }[c.branch(i)]  # fmt: skip
         best = "This is the best step. " if i == c.best else ""
+        best += f"Smallest error: {_error(c.errors[c.best])} at step {_step(c.steps[c.best])}."
+        if c.level:
+            best = "It is the same at every step."
         here = f"{self.values['dtype']}, {self.values['scheme']}, step {_step(c.steps[i])}"
-        return (
-            f"{here}: error {_error(c.errors[i])}, {why}. {best}"
-            f"Smallest error: {_error(c.errors[c.best])} at step {_step(c.steps[c.best])}."
-        )
+        return f"{here}: error {_error(c.errors[i])}, {why}{'' if why.endswith('?') else '.'} {best}"
+
+    def _hides(self) -> bool:
+        """Whether central differences are exact only since left and right make up for each other."""
+        aside = self.result.curves[self.values["dtype"], "one-sided"]
+        return aside.branch(int(np.argmin(np.abs(aside.steps - 1e-8)))) == "neither"
 
     def _blocks(self):
         c, i, n = self.curve, self.index, len(self.result.analytic)
@@ -211,13 +258,18 @@ class DifferencesLab(Lab):
         c, i = self.curve, self.index
         compared = next(d for d in DTYPES if d != dtype)
         other = self.result.curves[compared, scheme]
-        drawn = [e for curve in (c, other) for e in curve.errors if math.isfinite(e)]
-        low, high = max(LEAST, min(e for e in [*drawn, 1.0] if e > 0) / 5), max([*drawn, 10 * LEAST]) * 5
-        label = (
-            f"Error against step on logarithmic axes, {dtype}, {scheme}: a V with its lowest point at step "
-            f"{_step(c.steps[c.best])}, error {_error(c.errors[c.best])}; the chosen step {_step(c.steps[i])} has "
-            f"error {_error(c.errors[i])}"
-        )
+        drawn = [e for curve in (c, other) for e in curve.errors if math.isfinite(e) and e > 0] or [LEAST]
+        low, high = max(LEAST, min(*drawn, 1.0) / 5), max(*drawn, 0.1) * 5
+        label = f"Error against step on logarithmic axes, {dtype}, {scheme}: "
+        if c.exact:
+            label += "0 at every step, drawn along the lower edge"
+        elif c.level:
+            label += f"{_error(c.errors[c.best])} at every step"
+        else:
+            label += (
+                f"{'a V with ' * bool(c.truncation.any())}its lowest point at step {_step(c.steps[c.best])}, error "
+                f"{_error(c.errors[c.best])}; the chosen step {_step(c.steps[i])} has error {_error(c.errors[i])}"
+            )
         p = Plot(label, f"Error of {scheme} differences", (STEPS[-1] / 1.5, STEPS[0] * 1.5), (low, high), "step h",
                  "largest error", log="xy", width=480, height=340)  # fmt: skip
         lift = lambda e: e if not math.isfinite(e) else min(max(e, low), high)
@@ -230,11 +282,15 @@ class DifferencesLab(Lab):
             if math.isfinite(e):
                 p.point(h, lift(e))
         p.text(p.width - 8, 18, f"solid: {dtype}, dashed: {compared}", anchor="end", size=12, quiet=True)
-        p.upright(c.steps[c.best], f"best step {_step(c.steps[c.best])}")
         best = float(c.steps[c.best])
-        p.note(math.sqrt(best * STEPS[-1]), low, "rounding: ~ 1/h", dx=0, dy=-8, anchor="middle")
+        if c.exact:
+            p.note(1e-8, low, "0 at every step", dx=0, dy=-30, anchor="middle", bold=True)
+        elif not c.level:
+            p.upright(best, f"best step {_step(best)}")
+        if not c.level and c.rounding.any():
+            p.note(math.sqrt(best * STEPS[-1]), low, "rounding: ~ 1/h", dx=0, dy=-8, anchor="middle")
         if c.truncation.any() and best < 0.1:
-            power = "h²" if scheme == "central" else "h"
+            power = {1: "h", 2: "h²"}.get(c.power, f"h^{c.power:.2g}")
             p.note(math.sqrt(best), low, f"truncation: ~ {power}", dx=0, dy=-8, anchor="middle")
         if math.isfinite(c.errors[i]):
             p.point(c.steps[i], lift(c.errors[i]), "diamond")

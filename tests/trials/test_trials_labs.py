@@ -137,3 +137,64 @@ def test_21_no_power_below_1_has_a_subgradient(power, scale, at, side):
     assert lab.result.without == "bound" and "every slope" not in shown(lab)
 
 
+# Finite differences
+
+EXACT = {
+    "abs": (np.abs, 0.0),
+    "constant": (lambda x: 0 * x + 3, 1.0),
+    "a line through 0": (lambda x: 2 * x, 0.0),
+    "square at 0": (lambda x: x * x, 0.0),
+    "pairs": (lambda x: np.abs(x).sum(), [0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_22_no_error_at_any_step_has_a_sentence_and_a_picture_of_its_own(name):
+    lab = labs.differences(*EXACT[name])
+    said = shown(lab)
+    assert "the error is 0 at every step, so no step is better than another" in said
+    assert not any(word in said for word in ("truncation", "rounding", "best step"))
+    assert ("a kink cancel" in said) == (name in ("abs", "pairs"))
+    (picture,) = [b for b in lab._view()["blocks"] if b["kind"] == "picture"]
+    assert all("0 at every step" in picture[k] and "best" not in picture[k] for k in ("svg", "label"))
+    assert picture["svg"].count('r="3"') > 30  # the points of the curve are drawn
+
+
+OTHERWISE = {  # neither h or h², nor 1/h as rounding: a kink, a jump, a wrong rule
+    "abs": (np.abs, 0.0, "one-sided"),
+    "relu": (ad.relu, 0.0, "central"),
+    "abs on a parabola": (lambda x: abs(x) + x * x, 0.0, "one-sided"),
+    "tie": (lambda x: x.max(), [3.0, 3.0], "one-sided"),
+    "jump": (np.floor, 1.0, "central"),
+    "x log x": (xlogx, 0.0, "one-sided"),
+    "wrong rule": (ad.custom_op(vjps=[lambda g, y, x: 3 * g * x])(lambda x: x * x), 1.0, "central"),
+    "forgotten gradient": (lambda x: np.sin(x) + x.detach(), 1.0, "central"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_22_an_error_that_neither_truncation_nor_rounding_makes_is_not_put_down_to_them(name):
+    f, at, scheme = OTHERWISE[name]
+    lab = labs.differences(f, at)
+    for step in (1e-2, 1e-4, 1e-6, 1e-8):
+        lab.set(scheme=scheme, step=step)
+        assert lab.curve.branch(lab.index) == "neither"
+        assert "is there a kink, a jump, or a wrong gradient?" in shown(lab)
+    assert not lab.curve.truncation.any()
+    assert ("It is the same at every step." in shown(lab)) == lab.curve.level == (name in ("abs", "relu"))
+    assert ("best step" in lab.svg()) != lab.curve.level
+
+
+@given(st.floats(0.3, 3), st.floats(-2, 2), st.sampled_from(["central", "one-sided"]))
+@settings(max_examples=25, deadline=None)
+def test_22_smooth_functions_have_truncation_above_and_rounding_below_the_best_step(k, at, scheme):
+    curve = labs.differences(lambda x: np.exp(k * x) + 1, at).result.curves["float64", scheme]
+    branches = [curve.branch(i) for i in range(len(curve.steps))]
+    assert branches[4] == "truncation" and set(branches[-8:]) <= {"rounding", "nothing"} and "neither" not in branches
+    assert curve.power == (2 if scheme == "central" else 1)
+
+
+@pytest.mark.parametrize("f, at, what", [(np.sqrt, 0.0, "gradient"), (np.log, 0.0, "value"), (np.log, -1.0, "value")])
+def test_22_there_is_nothing_to_compare_with_a_gradient_that_is_not_finite(f, at, what):
+    with pytest.raises(ValueError, match=f"^the {what} is not finite there"):
+        labs.differences(f, at)
