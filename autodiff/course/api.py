@@ -9,8 +9,19 @@ import secrets
 import traceback
 
 from autodiff.course import record
-from autodiff.course.judge import Attempt, Task, own_line, sharpen
-from autodiff.course.result import BROKEN, NOT_STARTED, PASSED, UNFINISHED, WRONG, Page, Result, Table, safe_repr
+from autodiff.course.judge import Attempt, EndedFromOutside, Task, judging, own_line, sharpen, stopped
+from autodiff.course.result import (
+    BROKEN,
+    NOT_STARTED,
+    PASSED,
+    UNFINISHED,
+    WRONG,
+    Page,
+    Result,
+    Table,
+    paragraphs,
+    safe_repr,
+)
 
 _STAGES = ("nudge", "picture", "skeleton")
 _hints_shown: dict[str, int] = {}
@@ -72,7 +83,14 @@ def check(task_id: str = ..., *answers, seed: int | None = None) -> Result:
     if task is None:
         return Result(f"check: {WRONG}", [_no_such_task(task_id)], task=str(task_id))
     day = record.today()
-    entry, notes = record.update(task.id, lambda e: e.begin_if_due(day))
+    before = []
+
+    def begin(entry):
+        before.append(entry.deal)
+        entry.begin_if_due(day)
+
+    entry, notes = record.update(task.id, begin)
+    came_back = entry.deal != before[0] and task.deal is not None
     if seed is None:
         seed = secrets.randbelow(1_000_000)
     numbers = (task.id, entry.deal)
@@ -89,11 +107,21 @@ def check(task_id: str = ..., *answers, seed: int | None = None) -> Result:
         result.notes.append(f'For a hint, run `hint("{task.id}")` in a new cell.')
     shown = result.missed and attempt.tells and record.location() is not None and not entry.passed_this_round
     if shown:
-        result.after.append(task.missed.format(id=task.id))
+        result.after += [task.missed.format(id=task.id), *_new(task, entry.deal, entry.deal + 1)]
+    elif came_back and result.status == WRONG:
+        result.after += ["The task came back today, with inputs of its own:", *_new(task, before[0], entry.deal)]
     entry, more = record.update(task.id, lambda e: _count(e, task, result, day, shown))
     notes = list(dict.fromkeys(notes + more))
     result.notes += (_on_progress(entry, task, result, day) if not record.failed(notes) else []) + notes
     return result
+
+
+def _new(task: Task, before: int, number: int) -> list[str]:
+    """What `given` prints for a deal, when it is another text than that of the deal before."""
+    if task.deal is None:
+        return []
+    was, now = (task.show(task.deal(k)) for k in (before, number))
+    return paragraphs(now) if now != was else []
 
 
 def _judge(attempt: Attempt) -> Result:
@@ -101,8 +129,11 @@ def _judge(attempt: Attempt) -> Result:
     if len(answers) != len(task.wants):
         return attempt.wrong([f"`check` got {len(answers)} answers for this task and needs {len(task.wants)}."],
                                look=f'Call check("{task.id}", {", ".join(task.wants)}).')
+    token = judging.set(True)
     try:
         return sharpen(attempt, task.judge(attempt))
+    except EndedFromOutside as ended:
+        return stopped(attempt, ended.run, task.wants[0])
     except Exception as error:
         if theirs := own_line(error):
             # Their object was asked for its text, its length or its value, and that failed.
@@ -112,6 +143,8 @@ def _judge(attempt: Attempt) -> Result:
         where = "\n".join("    " + line for line in traceback.format_exc(limit=-4).splitlines())
         body = ["This is a fault of the course, not of your answer. Please report it, with your code and this:", where]
         return Result(f"{task.id}  {BROKEN}", body, task=task.id, status=BROKEN)
+    finally:
+        judging.reset(token)
 
 
 def _count(entry: record.Entry, task: Task, result: Result, day: str, shown: bool):
@@ -175,7 +208,7 @@ def hint(task_id: str = ..., stage: int | None = None) -> Page:
         entry["hints"] = max(entry["hints"], shown[-1])
 
     shown = []
-    _, notes = record.update(task.id, open_hint)
+    entry, notes = record.update(task.id, open_hint)
     number = shown[-1]
     _hints_shown[task.id] = max(number, _hints_shown.get(task.id, 0))
     after = [f'The next one: `hint("{task.id}")` again.' if number < 3 else
@@ -183,7 +216,7 @@ def hint(task_id: str = ..., stage: int | None = None) -> Page:
     if stage is not None and stage > number:
         after.insert(0, f"Hints open one at a time, and this is the next one, not hint {stage}.")
     headline = f"{task.id}  hint {number} of 3 ({_STAGES[number - 1]})"
-    return Page(headline, task.hints[number - 1].split("\n\n"), None, after, notes)
+    return Page(headline, task.hint(number, entry.deal).split("\n\n"), None, after, notes)
 
 
 def mark(which: str = ..., how: str | None = None) -> Page:

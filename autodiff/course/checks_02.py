@@ -5,9 +5,10 @@ type them, each with the fault it must be given, are in wrong_answers/02.txt.
 """
 
 import math
+from dataclasses import replace
 
 from autodiff.course import graphs
-from autodiff.course.forms import SLOTS, set_right
+from autodiff.course.forms import SLOTS, apart, by_hand, set_right
 from autodiff.course.graphs import Node, add, leaf, mul
 from autodiff.course.judge import (
     EARLY_RETURN,
@@ -16,7 +17,6 @@ from autodiff.course.judge import (
     NOTEBOOK_NODE,
     Fault,
     Task,
-    blank,
     function_or_reason,
     name_of,
     printed,
@@ -40,8 +40,8 @@ def _deal(number):
     return _DEALS[number % len(_DEALS)]
 
 
-def _show_deal(deal) -> str:
-    return f"02.a: y = x * x, x = {show_number(deal[0])}, and the gradient g = {show_number(deal[1])} has arrived at y"
+def _given_a(deal) -> str:
+    return f"y = x * x, x = {show_number(deal[0])}, and the gradient g = {show_number(deal[1])} has arrived at y"
 
 
 def _right_a(deal):
@@ -49,44 +49,9 @@ def _right_a(deal):
     return g * x, g * x, 2 * g * x
 
 
-def _judge_a(attempt):
-    if all(blank(a) for a in attempt.answers):
-        return attempt.not_started()
-    deal = attempt.dealt[-1]
-    x, g = deal
-    right = _right_a(deal)
-    numbers = [as_number(a) for a in attempt.answers]
-    left = [name for name, a in zip(_SLOTS, attempt.answers) if blank(a)]
-    if left:
-        return attempt.unfinished([f"{' and '.join(f'`{n}`' for n in left)}: still three dots. "
-                                   "Give each of the three names one number."])
-    for name, answer, number in zip(_SLOTS, attempt.answers, numbers):
-        if number is None:
-            return attempt.wrong([f"`{name}` is {safe_repr(answer)}, which is no number."],
-                                 look="Give each of the three names one number.")
-    rows = tuple((name, show_number(r), show_number(a), "right" if close(n, r) else "differs")
-                 for name, a, n, r in zip(_SLOTS, attempt.answers, numbers, right))
-    if all(map(close, numbers, right)):
-        return attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
-    table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
-    words = dict(x=show_number(x), g=show_number(g), gx=show_number(g * x),
-                 slot_1=show_number(numbers[0]), slot_2=show_number(numbers[1]), total=show_number(numbers[2]))
-    for old in attempt.dealt[:-1]:
-        if all(map(close, numbers, _right_a(old))):
-            return attempt.fault("old-numbers", (), table, **words)
-    if attempt.tells:
-        table = Table(("name", "expected", "yours", ""), rows)
-    known = next((fault.id for fault in attempt.task.faults for answer in fault.answers
-                  if all(w is None or close(n, w) for n, w in zip(numbers, answer(deal)))), None)
-    if known is not None:
-        result = attempt.fault(known, (), table, **words)
-    else:
-        first = next(i for i in range(3) if not close(numbers[i], right[i]))
-        how = f"g times the value in the other slot: {words['g']} * ({words['x']})" if first < 2 else "slot_1 + slot_2"
-        result = attempt.unknown([f"The first number that differs is `{_SLOTS[first]}`. It should be {how}."], table,
-                                 look="Work this one number by hand once more.")
-    result.missed = True
-    return result
+def _how_a(deal):
+    share = f"g times the value in the other slot: {show_number(deal[1])} * ({show_number(deal[0])})"
+    return share, share, "slot_1 + slot_2"
 
 
 _FAULTS_A = (
@@ -138,9 +103,6 @@ _FAULTS_A = (
           "slot, and for a product that is the value in the other slot: x = {x}.",
           "the rule of the product: d(a*b)/da = b.",
           (lambda d: (d[1] * d[0] ** 2, d[1] * d[0] ** 2, None), lambda d: (d[0] ** 2, d[0] ** 2, None))),
-    Fault("old-numbers", "these are the answers for numbers you had before",
-          "The task has new inputs now: x = {x} and g = {g}. Your three numbers belong to earlier inputs.",
-          "the line that given(\"02.a\") prints above the table."),
 )
 
 # 02.b: the shares of one product.
@@ -548,7 +510,7 @@ def _judge_c(attempt):
     rights = [_backward(order) for _, order in cases]
     if all(map(_same_grads, answers, rights)):
         many = run(function, graphs.users_first(graphs.doublings(_DOUBLINGS)), lines=100_000)
-        if many.ended in ("lines", "time"):
+        if many.ended == "lines":
             words = dict(count=_DOUBLINGS, nodes=_DOUBLINGS + 1, edges=2 * _DOUBLINGS, paths=2**_DOUBLINGS)
             return attempt.fault("once-a-path", printed(many), None, **words)
         return attempt.passed(_table_c(cases, answers))
@@ -576,26 +538,26 @@ def _compare_c(attempt, name, cases, answers, rights, results):
     first = next(i for i, (a, r) in enumerate(zip(answers, rights)) if not _same_grads(a, r))
     expression, order = cases[first]
     node = next(n for n in reversed(order) if n not in answers[first] or not close(answers[first][n], rights[first][n]))
-    yours = "the gradient " + show_number(answers[first][node]) if node in answers[first] else "no gradient"
+    got, want = apart(answers[first].get(node, "no gradient"), rights[first][node])
+    yours = f"the gradient {got}" if node in answers[first] else got
     table = _table_c(cases, answers, len(cases))
     at = ", ".join(f"{n.name} = {show_number(n.value)}" for n in order if n.op == "leaf")
-    want = show_number(rights[first][node])
-    got = [f"At {expression} with {at}, `{name}` gives {node.name} {yours}; expected {want}.",
+    said = [f"At {expression} with {at}, `{name}` gives {node.name} {yours}; expected {want}.",
            *printed(results[first])]
-    words = dict(got=yours.split()[-1], want=want, name=node.name, root=order[0].name)
+    words = dict(got=got.split()[-1], want=want, name=node.name, root=order[0].name)
     for fault in attempt.task.faults:
         for answer in fault.answers:
             predicted = [answer(order) for _, order in cases]
             if all(len(a) == len(p) and _same_grads(a, p) for a, p in zip(answers, predicted)):
-                return attempt.fault(fault.id, got, table, **words)
+                return attempt.fault(fault.id, said, table, **words)
     if all(close(v, r[n]) for a, r in zip(answers, rights) for n, v in a.items() if n in r):
-        return attempt.fault("missing-nodes", got, table, **words)
+        return attempt.fault("missing-nodes", said, table, **words)
     also = [f.title for f in attempt.task.faults
             if any(_same_grads(answers[first], answer(order)) for answer in f.answers)]
     if also:
-        got.append(f"The same numbers at {expression} also come from these mistakes: {'; '.join(also)}. On the other "
+        said.append(f"The same numbers at {expression} also come from these mistakes: {'; '.join(also)}. On the other "
                    "graphs, though, your code does something else.")
-    return attempt.unknown(got, table)
+    return attempt.unknown(said, table)
 
 
 _FAULTS_C = (
@@ -716,21 +678,24 @@ _FAULTS_C = (
 )
 
 TASKS = (
-    Task("02.a", "one share for each edge, by hand", _SLOTS, _judge_a, _FAULTS_A, (
-        "Two lines lead from y down to x: one from slot 1 of the product, one from slot 2. Treat them one at a "
-        "time. While you look at slot 1, pretend that slot 2 holds a fixed number.",
-        "Each line carries (what has arrived at y) times (the value in the other slot).\n\n"
-        "      g arrives here\n"
-        "              y\n"
-        "    slot 1  /   \\  slot 2\n"
-        "     g * ? |     | g * ?\n"
-        "            \\   /\n"
-        "              x",
-        "Fill in the numbers that `given` printed:\n\n"
-        "    slot_1 = (number of g) * (number of x)\n"
-        "    slot_2 = ...        # the same rule, for the other slot\n"
-        "    total = slot_1 + slot_2"),
-        "Each of the two edges carries its own share, and x receives the sum of both.", _deal, _show_deal),
+    replace(by_hand(
+        "02.a", "one share for each edge, by hand", _SLOTS, deal=_deal, given=_given_a, right=_right_a, how=_how_a,
+        say=lambda d: dict(x=show_number(d[0]), g=show_number(d[1]), gx=show_number(d[0] * d[1])),
+        faults=_FAULTS_A, hints=(
+            "Two lines lead from y down to x: one from slot 1 of the product, one from slot 2. Treat them one at a "
+            "time. While you look at slot 1, pretend that slot 2 holds a fixed number.",
+            "Each line carries (what has arrived at y) times (the value in the other slot).\n\n"
+            "      g arrives here\n"
+            "              y\n"
+            "    slot 1  /   \\  slot 2\n"
+            "     g * ? |     | g * ?\n"
+            "            \\   /\n"
+            "              x",
+            "Fill in the numbers that `given` printed:\n\n"
+            "    slot_1 = (number of g) * (number of x)\n"
+            "    slot_2 = ...        # the same rule, for the other slot\n"
+            "    total = slot_1 + slot_2"),
+        good="Each of the two edges carries its own share, and x receives the sum of both."), hands_over=True),
     Task("02.b", "the shares of one product", ("mul_backward",), _judge_b, _FAULTS_B, (
         "The function never has to ask whether the two inputs are the same node. Write it for a * b with two "
         "different letters, and return a list with two pairs.",

@@ -9,7 +9,18 @@ from itertools import product
 import numpy as np
 
 from autodiff import GradStore, Tensor, Var, sorted_nodes
-from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, Case, as_array, by_hand, function, nonzero, same, show
+from autodiff.course.forms import (
+    CHANGED_INPUT,
+    NO_RETURN,
+    Case,
+    apart,
+    as_array,
+    by_hand,
+    function,
+    nonzero,
+    same,
+    show,
+)
 from autodiff.course.judge import EARLY_RETURN, MADE_PLAIN, Fault, name_of, printed, run
 from autodiff.course.result import show_number
 
@@ -204,8 +215,8 @@ def _not_the_rule(attempt, answer, runs):
         return None
     want = _vjp(*case.fresh())
     if not same(result.value, want):
-        said = [f"`{call}` ({case.at}) returned {show(result.value)}; expected {show(want)}.", *printed(result)]
-        return attempt.fault("differences", said, None)
+        said = "`{}` ({}) returned {}; expected {}.".format(call, case.at, *apart(result.value, want))
+        return attempt.fault("differences", [said, *printed(result)], None)
     case, call, _ = usual[0]
     beside = _asked_beside(answer, case)
     if beside is not None:

@@ -119,7 +119,7 @@ def _used_memory(t):
 
 
 def _play_a(f, store, tensors):
-    found = []
+    found, held = [], dict(store)
     with np.errstate(all="ignore"):
         for t in tensors:
             _used_memory(t)
@@ -136,6 +136,7 @@ def _play_a(f, store, tensors):
             report["exactly zero"] = "no"
         if isinstance(g, np.ndarray) and t in store:
             report |= _added(g, store[t])
+    report |= {f"the array of {t.name}": "another one" for t, g in held.items() if store.get(t, g) is not g}
     return report | after
 
 
@@ -162,6 +163,10 @@ def _cases_a(rng):
         x = Var(value, name="x")
         return dict(store={x: old.copy(), Var(z, name="z"): z.copy()}, tensors=[x])
 
+    def zeros_there():
+        x = Var(value, name="x")
+        return dict(store={x: _zeros(x)}, tensors=[x])
+
     def matrix():
         return dict(store={}, tensors=[Var(np.array([[wide[0], np.inf]], np.float32), name="w")])
 
@@ -172,6 +177,7 @@ def _cases_a(rng):
         return dict(store={}, tensors=[Var(value, name="x"), Var(value, name="z")])
 
     return [case("x is absent", "store, x", absent), case("x is there, and z", "store, x", there),
+            case("x is there, with zeros", "store, x", zeros_there),
             case("w is absent; shape (1, 2), float32", "store, w", matrix),
             case("k is absent; shape ()", "store, k", one_number),
             case("x, then z, both absent, of one shape", "store, ...", two)]
@@ -238,6 +244,17 @@ def _half_written(store, t):
     store[t] = _zeros(t)
 
 
+def _anew(store, t):
+    store[t] = np.array(_or_insert(store, t))
+    return store[t]
+
+
+def _zeros_anew(store, t):
+    if not np.any(store.get(t, 0.0)):
+        store[t] = _zeros(t)
+    return store[t]
+
+
 def _read_only(t):
     return np.broadcast_to(np.zeros((), t.dtype), t.shape)
 
@@ -299,6 +316,11 @@ _FAULTS_A = (
           "what you return: it should be `store[t]` itself.",
           _played(lambda store, t: _or_insert(store, t).copy(),
                   lambda store, t: store[t] if t in store else _or_insert(store, t).copy())),
+    Fault("entry-replaced", "the array in the store is replaced by another one",
+          "x has an array in the store. After your call the store has the same numbers in another array. Whoever holds "
+          "the first one adds to it, and the store does not see it. Zeros that are there are a gradient too.",
+          "what happens when t is in the store: nothing changes, and `store[t]` is returned.",
+          _played(_anew, _zeros_anew)),
     Fault("name-keys", "the key is the name or the number of the tensor, not the tensor",
           "The key in your store is no Tensor. Two tensors may carry the same name, and who asks the store for x "
           "itself finds nothing. A Tensor can be a key as it is.",

@@ -19,6 +19,7 @@ from autodiff.course.forms import (
     NO_RETURN,
     SLOTS,
     Case,
+    apart,
     array,
     as_array,
     function,
@@ -339,7 +340,7 @@ def _judge_op(attempt, op, said):
             got, want = (f"{float(np.ravel(as_array(v))[0]):.12g}" for v in (value, _forward(x, y)))
             return attempt.fault("forward-digits", said, None, name=name, at=at, got=got, want=want)
         if not same(value, _forward(x, y)):
-            table = Table(("at", "expected", "yours"), ((at, show(_forward(x, y)), show(value)),))
+            table = Table(("at", "expected", "yours"), ((at, *apart(_forward(x, y), value)),))
             return attempt.fault("other-forward", said, table, name=name, at=at)
         if by_x is None or by_y is None:
             return attempt.fault("none", said, None, name=name, operand="x" if by_x is None else "y")
@@ -410,7 +411,8 @@ def _more_b(attempt, op, name, said, rows):
         shown = stopped(attempt, result, f"the gradient of a gradient of {name}(x, y)").body
         return attempt.fault("once-only", shown, None)
     if not same(result.value, want):
-        said = f"The derivatives of (share of x) + 2 * (share of y) are {show(result.value)}; expected {show(want)}."
+        got, want = apart(result.value, want)
+        said = f"The derivatives of (share of x) + 2 * (share of y) are {got}; expected {want}."
         return attempt.fault("once-only", [said], None)
     return attempt.passed(Table(("at", "g", "expected", "yours"), tuple(rows[:1])))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from autodiff.course import judge
-from autodiff.course.forms import NO_RETURN, Case, by_hand, function, same, show
+from autodiff.course.forms import NO_RETURN, Case, apart, by_hand, function, same, show
 from autodiff.course.judge import EARLY_RETURN, Fault, printed
 from autodiff.course.result import Table, show_number
 from autodiff.course.tensors import Named, is_tensor, reading
@@ -208,7 +208,7 @@ def _judge_b(attempt, answer, runs):
     unequal = [row for row in points if not _near(row[3][0], row[4][0])]
     if unequal:
         case, call, run, got, want = unequal[0]
-        said = [f"`{call}` has the value {show_number(got[0])}; expected {show_number(want[0])}, as f has there."]
+        said = ["`{}` has the value {}; expected {}, as f has there.".format(call, *apart(got[0], want[0]))]
         agree = {row[0].group for row in points if _near(row[3][0], row[4][0])}
         fault = ("unequal-values" if not agree else "points-unused" if _ignores_points(answer, points) else
                  "several-points" if 0 not in agree and 1 in agree else "some-points")  # 0: two points, 1: one
@@ -228,8 +228,8 @@ def _judge_b(attempt, answer, runs):
             said = [f"At `{call}` your values rise with the slope {left:.3g} on the left and {right:.3g} on the right."]
             return _fault(attempt, "kink-there", run, said, table)
         if abs(slope - got[1]) > 1e-4 * max(1.0, abs(slope), abs(got[1])):
-            said = [f"`{call}` has the gradient {show_number(got[1])}, and beside this x its values rise with the "
-                    f"slope {slope:.4g}."]
+            told = apart(got[1], slope)
+            said = [f"`{call}` has the gradient {told[0]}, and beside this x its values rise with the slope {told[1]}."]
             return _fault(attempt, "cut-used", run, said, table)
     equal = [row for row in points if _near(row[3][1], row[4][1], 1e3)]
     if equal:
@@ -460,7 +460,7 @@ def _judge_d(attempt, answer, runs):
     table = _table_d(special)
     for case, call, run, f, g in found:
         if f[0].shape != g[0].shape or not same(f[0], g[0]):
-            said = [f"`{call}` ({case.at}): the values are {show(f[0])} and {show(g[0])}."]
+            said = ["`{}` ({}): the values are {} and {}.".format(call, case.at, *apart(f[0], g[0]))]
             given = case.role in ("special", "doubled")
             return _fault(attempt, "unequal-values" if given else "only-here", run, said, table)
     for _, call, run, *both in found:
@@ -479,8 +479,9 @@ def _judge_d(attempt, answer, runs):
             rise = float(np.sum(up[0]) - np.sum(down[0])) / (2 * _STEP)
             slope = float(np.sum(gradient * along)) / (2 * _STEP)
             if abs(rise - slope) > 1e-4 * max(1.0, abs(rise), abs(slope)):
+                told = apart(rise, slope)
                 said = [f"`{call}` has neither a zero nor a tie. There the values of the {place} rise with the slope "
-                        f"{rise:.4g}, and its gradient says {slope:.4g}."]
+                        f"{told[0]}, and its gradient says {told[1]}."]
                 return _fault(attempt, "cut-used", run, said, table)
     equal = [row for row in special if same(row[3][1], row[4][1])]
     if equal:
@@ -533,9 +534,9 @@ def _not_valid(found) -> list[str]:
             rises = [float(np.sum(a[k][0]) - np.sum(b[k][0])) / _STEP for a, b in ((up, here), (here, down))]
             predicted = float(np.sum(here[k][1] * along))
             if abs(rises[0] - rises[1]) < 1e-2 and abs(rises[0] - predicted) > 1e-2:
+                rise, predicted = apart(rises[0], predicted)
                 return [f"One thing more: at [0, 3, 3] the gradient of the {place} is not valid. Move {moved}: the "
-                        f"values rise with the slope {rises[0]:.3g} on both sides, and this gradient predicts "
-                        f"{predicted:.3g}."]
+                        f"values rise with the slope {rise} on both sides, and this gradient predicts {predicted}."]
     return []
 
 

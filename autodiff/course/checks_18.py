@@ -64,15 +64,22 @@ _SHARED = _ask(
                     "no part.",
                     "u * u: two slots of a product, and the two shares are added."),
     }, (
-        "Forget the engine. Take a function of one number that uses the number twice, and move it by a small step h.",
-        "A step h at x goes both ways:\n\n"
-        "        x + h\n"
-        "       /     \\\n"
-        "   30 h       12 h      what each way does to the result\n"
-        "       \\     /\n"
-        "        result          moves by ?",
-        "Complete: \"When x moves by h, the result moves by ... along the first way and by ... along the second, so "
-        "together by ... The gradient is this divided by h.\""),
+        "Forget the engine. Take a function that uses one number more than once, and move it by a small step h.",
+        ("A step h at x goes both ways:\n\n"
+         "        x + h\n"
+         "       /     \\\n"
+         "   30 h       12 h      what each way does to the result\n"
+         "       \\     /\n"
+         "        result          moves by ?",
+         "A step h of w happens in all four layers at once:\n\n"
+         "    layer        1        2        3        4\n"
+         "    its weight   w + h    w + h    w + h    w + h\n"
+         "    its effect   g1 h     g2 h     g3 h     g4 h      g1 to g4: the four shares\n\n"
+         "By how much does the result move?"),
+        ("Complete: \"When x moves by h, the result moves by ... along the first way and by ... along the second, so "
+         "together by ... The gradient is this divided by h.\"",
+         "Complete: \"When w moves by h, the result moves by ... because of layer 1, by ... because of layer 2, and so "
+         "on, so together by ... The gradient is this divided by h.\"")),
     "A step h of the node acts along every path at once. To first order the effects do not disturb each other, so they "
     "add up: the gradient is the sum of the shares. It is the chain rule for a function of several arguments, and not "
     "a choice of the engine.")
@@ -300,7 +307,7 @@ _DOUBLED = _ask(
                    "Each round makes its own graph from the leaves. Rounds are joined only if a *result* of one is "
                    "used in the next. Then PyTorch refuses, or the graph grows; the gradient does not become exactly "
                    "twice as large.",
-                   "the factor: exactly 2, then 3. What is added each time is one whole, right gradient."),
+                   "the factor: exactly 2 after two rounds. What is added each time is one whole, right gradient."),
         "rule": ("a rule is suspected that was right a moment ago",
                  "A wrong rule is wrong in every round, and by the same factor. Here the number grows, although "
                  "function, weights and data are the same.",
@@ -405,8 +412,10 @@ _NAN = _ask(
     }, (
         "A finite value does not mean that every number inside is finite, nor that every slope is. Look for the first "
         "place on the way *back* where something is not.",
-        "    forward    x ---> log ---> where ---> y       -inf is masked away\n"
-        "    backward   ?  <--- log <--- where <--- 1      0 times an infinite slope",
+        ("    forward    w ---> op ---> op ---> op ---> loss    every value that was printed is finite\n"
+         "    backward   NaN <-- op <--- op <--- op <--- 1       behind which op is the first NaN?",
+         "    forward    x ---> log ---> where ---> y       -inf is masked away\n"
+         "    backward   ?  <--- log <--- where <--- 1      0 times an infinite slope"),
         "Complete: \"ad.detect_nonfinite names the first ... that made a NaN. Its ... show why: a branch that was not "
         "..., a 0 times ..., or an overflow. The cure changes the ... of this op.\""),
     "Find the first op that makes a NaN, on the way back: `ad.detect_nonfinite` names it. Then look at its inputs. The "

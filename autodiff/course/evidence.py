@@ -15,7 +15,7 @@ import numpy as np
 
 import autodiff as ad
 from autodiff.checking.report import KINK, NOT_FINITE, NOTHING
-from autodiff.course.forms import show
+from autodiff.course.forms import dealt, show
 from autodiff.course.judge import Attempt, Fault, Task, blank
 from autodiff.course.result import Table, safe_repr
 
@@ -210,10 +210,15 @@ def evidence(id: str, title: str, name: str, *, deal: Callable, asks: str, fault
                 return attempt.fault("a-choice" if at_kink else one.rule.clue, (), table, **words)
         if any(rule.wrong and letter not in found for letter, rule in rules.written.items()):
             return attempt.fault("missing", (), table, shown=len(shown))
-        return attempt.passed(table)
+        result = attempt.passed(table)
+        result.fits = 1
+        return result
 
-    return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: Rules(deal(number)),
-                lambda rules: f"{id}: {given(rules)}")
+    old = Fault("old-rules", "these are inputs for rules you had before",
+                "The task has other rules now. Your inputs show what was wrong with the earlier ones.",
+                f'the rules that `given("{id}")` prints, and their letters.')
+    return dealt(Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: Rules(deal(number)),
+                      lambda rules: f"{id}: {given(rules)}"), old, alone=True)
 
 
 def _form(name: str, letter: str = "A", operands: Sequence[str] = ("x",)) -> str:

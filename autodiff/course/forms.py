@@ -12,15 +12,17 @@ sentence has to be true of one slot too.
 faulty things which the learner's tests must refuse.
 """
 
+import contextlib
 import copy
+import itertools
 import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autodiff.course.judge import Attempt, Fault, Task, blank, function_or_reason, name_of, printed, run, stopped
-from autodiff.course.result import Table, safe_repr, show_number
+from autodiff.course.result import WRONG, Table, paragraphs, safe_repr, show_number
 
 CHANGED_INPUT = Fault(
     "changed-input", "the function writes into its arguments",
@@ -80,25 +82,44 @@ def as_array(value):
         return None
 
 
-def show(value) -> str:
+def show(value, digits: int = 6) -> str:
     """A value as a learner writes it, on one line."""
     if isinstance(value, str):
         return value
     if isinstance(value, (tuple, list)) and not all(isinstance(v, (int, float)) for v in value):
-        inner = ", ".join(map(show, value))
+        inner = ", ".join(show(v, digits) for v in value)
         return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{show(k)}: {show(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{show(k)}: {show(v, digits)}" for k, v in value.items()) + "}"
     made = as_array(value)
     if made is None:
         return safe_repr(value, 60)
     if made.size > 12:
         return f"an array of shape {made.shape}"
-    return _nested(made.tolist())
+    return _nested(made.tolist(), digits)
 
 
-def _nested(value) -> str:
-    return "[" + ", ".join(map(_nested, value)) + "]" if isinstance(value, list) else show_number(value)
+def _nested(value, digits) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_nested(v, digits) for v in value) + "]"
+    return show_number(value, digits)
+
+
+def apart(one, other) -> tuple[str, str]:
+    """Two values that differ, with as many digits as it takes to see it; words in quotes where that is the difference.
+
+    >>> apart(6.0, 6.00000002), apart(6.0, 7.0), apart(6.0, "6")
+    (('6', '6.00000002'), ('6', '7'), ('6.0', "'6'"))
+    """
+    for digits in range(6, 18):
+        texts = show(one, digits), show(other, digits)
+        if texts[0] != texts[1]:
+            return texts
+    if not _is_array(one) or not _is_array(other):
+        return safe_repr(one, 60), safe_repr(other, 60)
+    places = [tuple(map(int, place)) for place in zip(*(as_array(one) != as_array(other)).nonzero())]
+    return tuple(f"{text} with {entry} at {list(place)}" for place in places[:1] for text, entry in
+                 zip(texts, apart(float(one[place]), float(other[place])))) or texts
 
 
 # By hand
@@ -106,20 +127,19 @@ def _nested(value) -> str:
 
 def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given: Callable, right: Callable,
             faults: Sequence[Fault], hints: Sequence[str], good: str, how: Callable | None = None,
-            words: Sequence[str] = (), numbers: bool = True) -> Task:
+            words: Sequence[str] = (), numbers: bool = True, say: Callable = lambda deal: {}) -> Task:
     """A task that is answered with one value for each of `names`.
 
     `deal(number)`: the inputs of round `number`, the same for everybody in round 0. `given(deal)`: how they are told.
     `right(deal)`: a tuple of the right answers. `how(deal)`: one line for each name on how to work it out, shown for
     the first that differs when no fault fits. `words`: what may stand in place of any number, such as "error"; a right
     answer that is a tuple then asks for as many numbers or words. `numbers=False`: nothing but these words. Words for
-    `Fault.why`: the names, `first`, and `want_` and a name: "another value" until the target is shown, which is at the
-    second miss, and never in a graded copy. The next deal has other right answers, since one that was shown is used up.
+    `Fault.why`: the names, `first`, those of `say(deal)`, and `want_` and a name: "another value" until the target is
+    shown, which is at the second miss, and never in a graded copy. The next deal has other right answers, since one
+    that was shown is used up.
     """
     names, instead = tuple(names), tuple(words)
-    old = Fault("old-numbers", "these are the answers for numbers you had before",
-                "The task has new inputs now: {given} Your answers belong to earlier inputs.",
-                f'the line that given("{id}") prints above the table.')
+    told = lambda deal: f"{id}: {given(deal)}"
 
     def judge(attempt: Attempt):
         if all(map(blank, attempt.answers)):
@@ -130,31 +150,31 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
                                        "Give each of the names a value."])
         now = attempt.dealt[-1]
         wants = right(now)
-        agree = [same(a, w) for a, w in zip(attempt.answers, wants)]
-        for name, a, w in zip(names, attempt.answers, wants):
+        answers = [_one_number(a) if isinstance(w, (int, float)) else a for a, w in zip(attempt.answers, wants)]
+        agree = list(map(same, answers, wants))
+        for name, a, w in zip(names, answers, wants):
             if not _same_form(a, w, instead, numbers):
                 shown = [f"`{name}` is {safe_repr(a)}; expected {_form(w, instead, numbers)}."]
                 return attempt.wrong(shown, look="Change this one first.")
-        rows = [(n, show(w), show(a), "right" if ok else "differs")
-                for n, w, a, ok in zip(names, wants, attempt.answers, agree)]
+        pairs = [(show(w), show(a)) if ok else apart(w, a) for w, a, ok in zip(wants, answers, agree)]
+        rows = [(n, *pair, "right" if ok else "differs") for n, pair, ok in zip(names, pairs, agree)]
         if all(agree):
-            return attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
+            result = attempt.passed(Table(("name", "expected", "yours"), tuple(row[:3] for row in rows)))
+            result.fits = len(_leaves(wants))
+            return result
         table = Table(("name", "yours", ""), tuple((row[0], *row[2:]) for row in rows))
-        known, would = next(((f.id, answer(now)) for f in faults for answer in f.answers
-                             if all(w is None or same(a, w) for a, w in zip(attempt.answers, answer(now)))),
-                            (None, (None,)))
-        # Of words there are few, and those that are wrong now may well have been right before. A fault that says
-        # nothing of some of them is the weaker explanation.
-        if (numbers or any(w is None for w in would)) and any(all(map(same, attempt.answers, right(before)))
-                                              for before in attempt.dealt[:-1]):
-            return attempt.fault(old.id, (), table, given=given(now).split("\n")[0])
         if attempt.tells:
             table = Table(("name", "expected", "yours", ""), tuple(rows))
         first = names[agree.index(False)]
-        words = {n: show(a) for n, a in zip(names, attempt.answers)} | {"first": first}
-        words |= {f"want_{n}": show(w) if attempt.tells else "another value" for n, w in zip(names, wants)}
-        if known is not None:
-            result = attempt.fault(known, (), table, **words)
+        words = {n: mine for n, (_, mine) in zip(names, pairs)} | {"first": first} | say(now)
+        words |= {f"want_{n}": want if attempt.tells else "another value" for n, (want, _) in zip(names, pairs)}
+        known = [(f, answer(now)) for f in faults for answer in f.answers]
+        found = next(([(f, row)] for f, row in known
+                      if all(w is None or same(a, w) for a, w in zip(answers, row))), None)
+        found = found or _two_of(known, answers, wants)
+        if found:
+            result = attempt.fault(found[0][0].id, (), table, **words)
+            result.body += _second(found, words)
         else:
             said = f"The first that differs is `{first}`."
             if how is not None:
@@ -162,11 +182,122 @@ def by_hand(id: str, title: str, names: Sequence[str], *, deal: Callable, given:
             look = "Find out where this one comes from." if attempt.tells else "Work this one by hand once more."
             result = attempt.unknown([said], table, look)
         result.missed = True
+        result.fits = _fits(answers, wants, [row for _, row in found or ()])
         return result
 
     # What is dealt may hold the answer, and an answer on paper needs none of it in the notebook.
-    return Task(id, title, names, judge, (*faults, old), tuple(hints), good, deal, lambda d: f"{id}: {given(d)}",
-                hands_over=False)
+    return dealt(Task(id, title, names, judge, tuple(faults), tuple(hints), good, deal, told, hands_over=False),
+                 old_numbers(id), alone=not numbers)
+
+
+def old_numbers(id: str) -> Fault:
+    """The fault of right answers to inputs that were dealt earlier."""
+    return Fault("old-numbers", "these are the answers for numbers you had before",
+                 "The task has new inputs now. Your answers are right for the earlier ones.",
+                 f'what `given("{id}")` prints: your answers must be made from this.')
+
+
+def dealt(task: Task, old: Fault, alone: bool = False) -> Task:
+    """A task whose answer is judged by the inputs that it was made from, also when these were dealt earlier.
+
+    Those are the inputs that explain most of the answer (`Result.fits`); the present ones when no others explain more.
+    `old`: the fault of an answer that is right for earlier inputs. `alone`: nothing else is taken for an earlier one,
+    as words are so few that a wrong one may well have been right before.
+    """
+    def judge(attempt: Attempt):
+        result, made_from = task.judge(attempt), None
+        if result.status != WRONG:
+            return result
+        for deal in attempt.dealt[-2::-1]:
+            was = task.judge(replace(attempt, dealt=[deal], misses=0))
+            if was.fits > result.fits and (was or not alone):
+                result, made_from = was, deal
+        if made_from is None:
+            return result
+        before, now = ([*paragraphs(task.show(d))] for d in (made_from, attempt.dealt[-1]))
+        new = ["The inputs now:", *now]
+        if result:
+            was = attempt.fault(old.id, (), result.table and result.table.without("expected"))
+            was.after = [*new, *was.after]
+            return was
+        result.body = ["Your answers fit inputs that you had before better than those of now, so they are judged by "
+                       "the earlier ones:", *before, *result.body]
+        result.after += new
+        result.missed = False
+        return result
+
+    return replace(task, judge=judge, faults=(*task.faults, old))
+
+
+def _leaves(value) -> list:
+    """The single values in an answer, as floats and words; the keys of dicts among them."""
+    if isinstance(value, Mapping):
+        return [leaf for key in sorted(value, key=str) for leaf in (str(key), *_leaves(value[key]))]
+    made = as_array(value)
+    if made is not None:
+        return made.ravel().tolist()
+    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, (tuple, list)) else [value]
+
+
+def _alike(one, other, rel=1e-9) -> bool:
+    """`same` for single values, fast for floats."""
+    if type(one) is type(other) is float:
+        return math.isclose(one, other, rel_tol=rel, abs_tol=rel) or one != one and other != other
+    return same(one, other)
+
+
+def _fits(answers, wants, explained: Sequence) -> int:
+    """How many single values are right, or what one of the `explained` rows has there."""
+    rows = [_leaves(row) for row in ([_filled(row, wants) for row in explained] or [wants])]
+    given = _leaves(answers)
+    return sum(any(len(row) == len(given) and _alike(a, row[k]) for row in rows) for k, a in enumerate(given))
+
+
+def _filled(row, wants):
+    return tuple(want if one is None else one for one, want in zip(row, wants))
+
+
+def _two_of(known: Sequence, answers, wants, rel=1e-9) -> list:
+    """Two known mistakes that together make exactly these answers; [] where there are none.
+
+    Where both change the same number, their factors are multiplied, or their differences added, or one hides the other.
+    """
+    given, right = _leaves(answers), _leaves(wants)
+    rows = [(fault, row, _leaves(_filled(row, wants))) for fault, row in known]
+    rows = [entry for entry in rows if len(entry[2]) == len(right) == len(given)]
+    for (one, row_1, first), (two, row_2, second) in itertools.combinations(rows, 2):
+        if one is not two and any(all(_alike(a, join(*three), rel) for a, *three in zip(given, first, second, right))
+                                  for join in _JOINS):
+            return [(one, row_1), (two, row_2)]
+    return []
+
+
+def _joining(both: Callable, word_stays: bool) -> Callable:
+    def join(one, two, right):
+        """What two mistakes make of one value."""
+        if _alike(one, right) or word_stays and isinstance(two, str):
+            return two
+        if _alike(two, right) or word_stays and not all(isinstance(value, float) for value in (one, two, right)):
+            return one
+        return both(one, two, right)
+
+    return join
+
+
+# A word, such as "absent", is what it is, whatever a factor does to the numbers.
+_JOINS = (_joining(lambda one, two, right: one * two / right if right else one, True),
+          _joining(lambda one, two, right: one + two - right, True),
+          _joining(lambda one, two, right: one, False), _joining(lambda one, two, right: two, False))
+
+
+def _second(found: Sequence, words: Mapping) -> list[str]:
+    return [f"There is a second mistake: {fault.title}. {fault.why.format(**words)}" for fault, _ in found[1:]]
+
+
+def _one_number(answer):
+    """An array with one entry as a number; anything else as it is."""
+    made = as_array(answer)
+    return made.item() if made is not None and made.size == 1 else answer
 
 
 def _same_form(answer, want, words=(), numbers=True) -> bool:
@@ -205,15 +336,17 @@ class Asked:
 
 
 def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str, Sequence[str]] | Sequence[Fault],
-             hints: Sequence[str], good: str, name: str = "choice") -> Task:
+             hints: Sequence[str | Sequence[str]], good: str, name: str = "choice") -> Task:
     """A task that is answered by the letter of a choice, in as many wordings as it may come back.
+
+    A hint that does not suit every wording is a sequence of texts, which the wordings take in turn.
 
     Each fault stands for one misunderstanding; its `answers` are letters, one for each wording, so that the letters may
     be shuffled between wordings. `good` is the reasoning, shown after the right answer. `name`: of the variable. With
     two letters ruled out, the next right one may be a guess: it counts as help, and the next wording is dealt.
     """
     missed = "This was the second wrong letter: the next right one counts as done with help"
-    missed += ', and the question has other words now, which `given("{id}")` prints.' if len(asked) > 1 else "."
+    missed += ', and the question has other words now, which `given("{id}")` prints too:' if len(asked) > 1 else "."
 
     def given(number):
         now = asked[number % len(asked)]
@@ -241,7 +374,10 @@ def question(id: str, title: str, asked: Sequence[Asked], *, faults: Mapping[str
         result.missed = all(_letter(*answers, now.choices) != letter for answers in attempt.before)
         return result
 
-    return Task(id, title, (name,), judge, tuple(faults), tuple(hints), good, lambda number: number,
+    def hint(texts):
+        return texts if isinstance(texts, str) else lambda number: texts[number % len(texts)]
+
+    return Task(id, title, (name,), judge, tuple(faults), tuple(map(hint, hints)), good, lambda number: number,
                 lambda number: f"{id}: {given(number)}", hands_over=False, missed=missed,
                 helped="You had chosen two wrong letters for {id}")
 
@@ -325,8 +461,9 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
                 if as_array(was) is not None and not same(after, was):
                     shown = [f"`{call}` changed its argument.", *printed(result)]
                     if CHANGED_INPUT.id in known:
+                        told = dict(zip(("before", "after"), apart(was, after)))
                         return attempt.fault(CHANGED_INPUT.id, printed(result), None, call=call, position=position,
-                                             before=show(was), after=show(after))
+                                             **told)
                     return attempt.wrong(shown, look="Make a new array instead of writing into an argument.")
             runs.append((case, call, result))
             wants.append(want)
@@ -338,7 +475,7 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
         if all(agree):
             again = run(answer, *tried[0].fresh(), lines=lines)
             if again.ended != "returned" or not same(tidy(again.value), wants[0], rel):
-                words = dict(call=runs[0][1], first=show(gots[0]), second=show(again.value))
+                words = dict(call=runs[0][1], **dict(zip(("first", "second"), apart(gots[0], tidy(again.value)))))
                 if KEPT.id in known:
                     return attempt.fault(KEPT.id, printed(again), None, **words)
                 return attempt.wrong([KEPT.why.format(**words)], look=KEPT.look)
@@ -348,13 +485,19 @@ def function(id: str, title: str, name: str, arguments: str, *, cases: Callable,
         got, want = gots[first], wants[first]
         table = _side_by_side(runs, wants, gots, agree)
         where = f" ({case.at})" if case.at else ""
-        said = [f"`{call}`{where} {did} {show(got)}; expected {show(want)}.", *printed(result)]
-        words = dict(call=call, at=case.at, got=show(got), want=show(want), name=name_of(answer))
+        told_want, told_got = apart(want, got)
+        said = [f"`{call}`{where} {did} {told_got}; expected {told_want}.", *printed(result)]
+        words = dict(call=call, at=case.at, got=told_got, want=told_want, name=name_of(answer))
         for slot in _slots(wants):
             for fault in faults:
                 for wrong in fault.answers:
                     if _would_give(wrong, runs, gots, wants, tidy, rel, slot):
                         return attempt.fault(fault.id, [*said, *_right_half(slot)], table, **words)
+        found = _two_of(_known(faults, runs, wants, tidy), gots, wants, rel)
+        if found:
+            result = attempt.fault(found[0][0].id, said, table, **words)
+            result.body += _second(found, words)
+            return result
         if expects and not _comparable(got, want):
             return attempt.wrong([*said, f"Expected {expects}."],
                                  look="Look at the form of what you return, not at its numbers.")
@@ -387,6 +530,18 @@ def set_right(would, want, slot):
 def _right_half(slot) -> list[str]:
     first, second = ("first", "second") if slot == 0 else ("second", "first")
     return [] if slot is None else [f"The {first} of the two is right. The mistake is in the {second}."]
+
+
+def _known(faults, runs, wants, tidy) -> list:
+    """Each known mistake with what it gives on the cases, where it gives something on all of them."""
+    known = []
+    for fault in faults:
+        for wrong in fault.answers:
+            with contextlib.suppress(Exception):
+                made = [tidy(wrong(*case.fresh())) for case, _, _ in runs]
+                if not any(would is None is not want for would, want in zip(made, wants)):
+                    known.append((fault, made))
+    return known
 
 
 def _would_give(wrong, runs, gots, wants, tidy, rel, slot) -> bool:
@@ -456,8 +611,9 @@ def _where_they_part(got, want) -> list[str]:
     if not len(where):
         return []
     place = tuple(map(int, where[0]))
-    return [f"They part first at index {', '.join(map(str, place))}: {show_number(float(a[place]))} in place of "
-            f"{show_number(float(b[place]))}; {len(where)} of {b.size} entries differ."]
+    mine, right = apart(float(a[place]), float(b[place]))
+    return [f"They part first at index {', '.join(map(str, place))}: {mine} in place of {right}; {len(where)} of "
+            f"{b.size} entries differ."]
 
 
 def _side_by_side(runs, wants, gots, agree=None) -> Table:
@@ -465,7 +621,7 @@ def _side_by_side(runs, wants, gots, agree=None) -> Table:
     for k, (case, call, _) in enumerate(runs):
         want, got = show(wants[k]), show(gots[k])
         if agree is not None and not agree[k]:
-            want, got = _without_equal_beginning(want, got)
+            want, got = _without_equal_beginning(*apart(wants[k], gots[k]))
         row = (case.at or _short(call), _short(want), _short(got))
         rows.append(row if agree is None else (*row, "right" if agree[k] else "differs"))
     return Table(("case", "expected", "yours", "")[: 3 if agree is None else 4], tuple(rows))

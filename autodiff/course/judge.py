@@ -7,7 +7,8 @@ difference.
 
 `run` calls a learner's function under a budget of lines, of visits, of seconds and, where the system lets us, of
 memory. It cannot flood the page (what the function prints is kept back) and turns every exception into a `Run` that
-knows the learner's own line.
+knows the learner's own line. The seconds are those of the processor, so that a busy machine changes no verdict; only a
+call that waits is ended by the clock on the wall.
 
 What it cannot end is a loop that C runs without ever coming back to Python, such as ``sum(iter(int, 1))``: no line is
 executed there, and a signal waits for the next one. Whoever writes this has to interrupt or restart the kernel. Memory
@@ -16,6 +17,7 @@ has no limit of ours on Windows and in the browser.
 
 import ast
 import contextlib
+import contextvars
 import dis
 import functools
 import inspect
@@ -49,14 +51,27 @@ _DEBUGGERS = ("pydevd", "_pydevd", "debugpy", "bdb", "pdb")
 DEEP = 900
 # Python in the browser ends when a chain of three thousand objects or more is let go, so chains are short there.
 LONGEST_CHAIN = 1_500 if sys.platform == "emscripten" else 10_000
-SECONDS = 10  # for a call that may run a million lines or fewer; one that may run more gets more
+SECONDS = 10  # of the processor, for a call that may run a million lines or fewer; one that may run more gets more
 MEMORY = 2**30  # bytes more than the process has when the call begins; see `_allowance`
-_LOOK = 0.01  # seconds between two looks at the memory: a loop takes about a gigabyte a second
+_LOOK = 0.01  # seconds between two looks at time and memory: a loop takes about a gigabyte a second
+_WAITS = 0.01  # a call that has less of the processor than this share is waiting, and not slow
+# Of this thread alone, where that can be told; taken now, so that nobody who changes `time` later stops it.
+_processor, _wall = getattr(time, "thread_time", time.process_time), time.monotonic
 _GROUPS, _OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
 
 
 class TooManyLines(BaseException):
     """Learner code that ran too many lines or seconds; no Exception, so that `except Exception` lets it through."""
+
+
+class EndedFromOutside(BaseException):
+    """A call that ran out of time or was interrupted while an answer was judged: no judge may explain it otherwise."""
+
+    def __init__(self, run):
+        self.run = run
+
+
+judging = contextvars.ContextVar("judging", default=False)
 
 
 class TooMuchMemory(BaseException):
@@ -109,7 +124,8 @@ _UNNAMED = "This is not one of the mistakes the check knows by name."
 class Task:
     """One thing to answer: `wants` names the arguments that ``check(id, ...)`` takes after the id.
 
-    `deal(number)`: the inputs of a round, and `show(deal)` how they are told. `hands_over`: whether `given` returns
+    `deal(number)`: the inputs of a round, and `show(deal)` how they are told; a hint that depends on them is a function
+    of the deal. `hands_over`: whether `given` returns
     them, for the cell to compute with; what is dealt for an answer on paper may hold the answer. After a second miss in
     one deal the next pass counts as help, and the next deal begins: `missed` says so, and `helped` why a mark "on my
     own" does not count.
@@ -120,14 +136,19 @@ class Task:
     wants: tuple[str, ...]
     judge: Callable
     faults: tuple[Fault, ...]
-    hints: tuple[str, str, str]
+    hints: tuple[str | Callable, str | Callable, str | Callable]
     good: str
     deal: Callable | None = None
     show: Callable | None = None
     hands_over: bool = True
-    missed: str = ("The right answers are shown now, and that counts as help. So the next try has new numbers: "
-                   '`given("{id}")` prints them.')
+    missed: str = ("The right answers are shown now, and that counts as help. So the next try has new numbers, which "
+                   '`given("{id}")` prints too:')
     helped: str = "You were shown the right answers for {id}"
+
+    def hint(self, stage: int, number: int) -> str:
+        """The hint of a stage, 1 to 3, for the inputs of deal `number`."""
+        hint = self.hints[stage - 1]
+        return hint(self.deal(number)) if callable(hint) else hint
 
     def knows(self, fault_id: str) -> bool:
         return any(f.id == fault_id for f in self.faults)
@@ -230,7 +251,10 @@ def blank(value) -> bool:
 
 
 def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
-    """Call ``function(*args)``; see `Run`. `visits` bounds the reads of `Node.inputs`, `lines` the lines executed."""
+    """Call ``function(*args)``; see `Run`. `visits` bounds the reads of `Node.inputs`, `lines` the lines executed.
+
+    While an answer is judged, a call that ends for want of time, or by an interrupt, is an `EndedFromOutside`.
+    """
     if blank(function):
         return Run("not started")
     tracer = _Tracer(lines)
@@ -266,6 +290,8 @@ def run(function, *args, visits: int = 100_000, lines: int = 300_000) -> Run:
     if result.error is not None:
         result.where, result.inside = own_line(result.error), _inside(result.error)
         result.error.__traceback__ = None
+    if result.ended in ("time", "interrupted") and judging.get():
+        raise EndedFromOutside(result)
     return result
 
 
@@ -276,18 +302,23 @@ def _apart(function, args):
 
 @contextlib.contextmanager
 def _alarm(tracer):
-    """End a call that blocks in C, such as sleep, where no line is executed: on Unix, in the main thread."""
+    """End a call where no line is executed, because it waits, as sleep does, or is long in C: on Unix, in the main
+    thread."""
     possible = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not possible or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield
         return
 
+    before = _processor()
+
     def ring(number, frame):
-        tracer.late = True
-        raise TooManyLines(f"more than {tracer.seconds:g} s")
+        nonlocal before
+        last, before = before, _processor()
+        if before - last < _WAITS * tracer.seconds or before > tracer.deadline:
+            tracer.end()
 
     signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, tracer.seconds + 0.5)  # the tracer's own clock is first, and knows the line
+    signal.setitimer(signal.ITIMER_REAL, tracer.seconds, tracer.seconds)
     try:
         yield
     finally:
@@ -346,7 +377,7 @@ def _most_memory() -> int:
 class _Tracer:
     """Counts lines and call depth of the code called in its ``with`` block, our own files left out.
 
-    It also looks at the clock, and at what the process has in memory: `memory` bytes more than at first are too much.
+    It also looks at the time, and at what the process has in memory: `memory` bytes more than at first are too much.
     """
 
     def __init__(self, limit: int):
@@ -360,7 +391,7 @@ class _Tracer:
         self.late = False
         self.calls = 0
         self.seconds = SECONDS * max(1, limit / 1_000_000)
-        self.deadline = time.monotonic() + self.seconds
+        self.deadline = _processor() + self.seconds
 
     def __enter__(self):
         self.outer = sys.gettrace()
@@ -404,14 +435,17 @@ class _Tracer:
         self.look_at_clock()
 
     def look_at_clock(self):
-        now = time.monotonic()
-        if now > self.deadline:
-            self.late = True
-            raise TooManyLines(f"more than {self.seconds:g} s")
+        now = _wall()
         if now > self.next_look:
             self.next_look = now + _LOOK
+            if _processor() > self.deadline:
+                self.end()
             if _most_memory() > self.most:
                 raise TooMuchMemory
+
+    def end(self):
+        self.late = True
+        raise TooManyLines(f"more than {self.seconds:g} s")
 
 
 def _of_learner(frame) -> bool:

@@ -4,6 +4,7 @@ Meaning is always carried by words. Colours are left to the reader's theme.
 """
 
 import html
+import itertools
 import math
 import re
 import textwrap
@@ -24,6 +25,12 @@ class Table:
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def without(self, name: str) -> "Table":
+        """The table without the column of this name, if there is one."""
+        header, *rows = (tuple(cell for cell, title in zip(row, self.header) if title != name)
+                         for row in (self.header, *self.rows))
+        return Table(header, tuple(rows))
 
     def text(self) -> str:
         columns = list(zip(self.header, *self.rows))
@@ -80,12 +87,14 @@ class Result(Page):
     `status` is "passed", "not right", "not started yet", "not finished yet" or "the check itself broke". `fault` is
     the id of the recognised mistake, and None when the answer passed, was not started or finished, or is wrong in a way
     nobody has named. `missed`: values worked out by hand, or the letter of a choice, were compared, and some are wrong.
+    `fits`: how many of these values are right, or what the recognised mistakes make of them.
     """
 
     task: str = ""
     status: str = WRONG
     fault: str | None = None
     missed: bool = False
+    fits: int = 0
 
     def __bool__(self) -> bool:
         return self.status == PASSED
@@ -121,10 +130,16 @@ def safe_repr(value, limit: int = 80) -> str:
     return shown if len(shown) <= limit else shown[:limit - 3] + "..."
 
 
-def show_number(value) -> str:
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a text: lines that begin with four spaces stand together as they are, others flow."""
+    return ["\n".join(lines) if kept else " ".join(lines) for part in text.split("\n\n")
+            for kept, lines in itertools.groupby(part.splitlines(), lambda line: line.startswith("    "))]
+
+
+def show_number(value, digits: int = 6) -> str:
     """A number as a learner writes it: -3, not -3.0; anything else by its repr."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return format(value + 0, ".6g") if value == value and abs(value) != float("inf") else str(value)
+        return format(value + 0, f".{digits}g") if value == value and abs(value) != float("inf") else str(value)
     return safe_repr(value, 40)
 
 

@@ -16,7 +16,7 @@ from autodiff.course.capstone.bench import (
     told,
 )
 from autodiff.course.capstone.engine import OURS, Engine
-from autodiff.course.forms import NO_RETURN, same, show
+from autodiff.course.forms import NO_RETURN, apart, same, show
 from autodiff.course.judge import Fault
 from autodiff.course.result import Table, safe_repr
 
@@ -120,6 +120,11 @@ FAULTS = (
           "A node that is handled before all its shares have arrived is handled again for the rest, and so is all that "
           "stands below it: the work doubles with each step.",
           "the order in which your loop goes through the nodes. Which of your parts knows a right one?"),
+    Fault("too-early", "a gradient is passed on before all shares have arrived",
+          "In a chain of {depth} steps v = {step} the first v gets {got}; expected {want}. A node was handled while "
+          "one of its users had still to send its share. What came later was not passed on.",
+          "the order in which your loop goes through the nodes: each after *all* of its users. Which of your parts "
+          "knows such an order?"),
     Fault("own-order", "`backward` does not call `sorted_nodes`",
           "The gradients are right, and `sorted_nodes` was not called. `backward` goes by the order that this part "
           "gives, so that a better one needs no change here.",
@@ -301,8 +306,8 @@ def _name_backward(bench, outcomes, wrong, rules, table):
                  if (w is None) != (g is None) or (w is not None and not same(g, w))]
         if pairs:
             name, w, g = pairs[0]
-            said = [f"For {case.text} the gradient of {name} is {'absent' if g is None else show(g)}; expected "
-                    f"{'absent' if w is None else show(w)}."]
+            got, want = apart(*("absent" if value is None else value for value in (g, w)))
+            said = [f"For {case.text} the gradient of {name} is {got}; expected {want}."]
         else:
             said = [f"For {case.text} there are {got[1]} gradients in the store; expected {want[1]}."]
     for how in _WRONG_BACKWARD:
@@ -364,7 +369,7 @@ def _probe_cost(bench, function):
     calls, sorts = [], []
 
     def counted(g, y, *values):
-        calls.append(y)
+        calls.append(float(y))
         return g
 
     def ordered(root):
@@ -376,8 +381,10 @@ def _probe_cost(bench, function):
     for text in ("same(same(v)) + v", "v + same(same(v))"):
         x = root = leaf("x", 1.0)
         for _ in range(DEPTH):
-            long = MiniNode(1.0, "same", (MiniNode(1.0, "same", (root,)),))
-            root = MiniNode(1.0, "add", (long, root) if text.endswith("+ v") else (root, long))
+            # The values number the nodes: a partial that is called says whose it is.
+            one = MiniNode(root.value + 1, "same", (root,))
+            two = MiniNode(root.value + 2, "same", (one,))
+            root = MiniNode(root.value + 3, "add", (two, root) if text.endswith("+ v") else (root, two))
         calls.clear()
         ran = bench.run(function, root, engine=engine)
         words = dict(depth=DEPTH, step=text, edges=4 * DEPTH)
@@ -385,8 +392,11 @@ def _probe_cost(bench, function):
             bench.fault("every-path", [f"The partials were called {len(calls)} times."], **words)
         store = ran.value if ran.ended == "returned" else bench.call("backward(root)", function, root, engine=engine)
         if x not in store or not same(store[x], 2.0 ** DEPTH):
-            bench.unknown(f"In a chain of {DEPTH} steps v = {text} the gradient of the first v is "
-                          f"{show(store[x]) if x in store else 'absent'}; expected {2**DEPTH}.")
+            got, want = apart(store[x] if x in store else "absent", 2.0 ** DEPTH)
+            if calls != sorted(calls, reverse=True):  # the nodes are numbered from the inputs to the root
+                bench.fault("too-early", (), got=got, want=want, **words)
+            bench.unknown(f"In a chain of {DEPTH} steps v = {text} the gradient of the first v is {got}; expected "
+                          f"{want}.")
     if not sorts:
         bench.fault("own-order", [])
 

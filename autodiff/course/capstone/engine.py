@@ -14,7 +14,7 @@ import numpy as np
 
 from autodiff.course.capstone import mini
 from autodiff.course.capstone.watch import Watch
-from autodiff.course.forms import same, show
+from autodiff.course.forms import apart, same
 from autodiff.course.judge import blank, printed, run
 from autodiff.course.result import Page
 
@@ -121,9 +121,9 @@ class Engine:
         for name, leaf in leaves.items():
             got, want = grads[name], right.get(twins[leaf]) if leaf in twins else None
             if (got is None) != (want is None) or (want is not None and not same(got, want.data)):
+                told = apart("absent" if got is None else got, "absent" if want is None else want.data)
                 return Page("Your engine gives another gradient than its twin", [
-                    f"At {name}: {'absent' if got is None else show(got)}; expected "
-                    f"{'absent' if want is None else show(want.data)}.", _LOOK])
+                    "At {}: {}; expected {}.".format(name, *told), _LOOK])
             if got is not None:
                 ours[twins[leaf]] = np.asarray(got)
         label = "out" if f.__name__ == "<lambda>" else f.__name__

@@ -6,7 +6,7 @@ import numpy as np
 
 from autodiff.course.capstone.bench import ENGINE_INSIDE, Bench, generator
 from autodiff.course.capstone.engine import OURS, Engine
-from autodiff.course.forms import NO_RETURN
+from autodiff.course.forms import NO_RETURN, apart
 from autodiff.course.judge import Fault
 from autodiff.course.result import Table, safe_repr
 
@@ -207,7 +207,7 @@ def _probe_right(bench, rows):
         bench.unknown(f"For a function that ignores its second argument the gap is {gap:.3g}; expected a small one.")
     gaps = [_gap(bench, "gradcheck(x*x, 3)", lambda x: x * x, np.array(3.0)) for _ in range(2)]
     if gaps[0] != gaps[1]:
-        bench.fault("rng-ignored", [f"Two calls with the same arguments gave {gaps[0]:.3g} and {gaps[1]:.3g}."])
+        bench.fault("rng-ignored", ["Two calls with the same arguments gave {} and {}.".format(*apart(*gaps))])
 
 
 def _losing_all(root, cotangent=None):

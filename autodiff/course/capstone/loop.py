@@ -5,7 +5,7 @@ import numpy as np
 from autodiff.course.capstone import training
 from autodiff.course.capstone.bench import ENGINE_INSIDE, Bench, Found, raised
 from autodiff.course.capstone.engine import OURS, PARTS, Engine, borrowed_from
-from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, as_array, same, show
+from autodiff.course.forms import CHANGED_INPUT, NO_RETURN, apart, as_array, same, show
 from autodiff.course.judge import Fault, stopped
 from autodiff.course.result import Table, safe_repr
 
@@ -167,15 +167,30 @@ def _cut(text: str) -> str:
 def _name_training(bench, tried, wants, call):
     params, batches, lr, got = next(t for t, want in zip(tried, wants) if not same(t[3], want))
     want = _planted_training("")(params, batches, lr)
-    rows = tuple((name, _cut(show(w)), _cut(show(g)), "right" if same(g, w) else "differs")
-                 for name, w, g in zip(("W1", "b1", "W2", "b2"), want, got))
+    rows = tuple((name, *map(_cut, (show(w), show(g)) if same(g, w) else apart(w, g)),
+                  "right" if same(g, w) else "differs") for name, w, g in zip(("W1", "b1", "W2", "b2"), want, got))
     table = Table(("params", "expected", "yours", ""), rows)
     said = [f"The params are those after three small batches with lr = {lr}; all parts of the engine are ours there."]
     for how in _WRONG_TRAINING:
         if all(same(t[3], _planted_training(how)(*t[:3])) for t in tried):
             fault = "rate-fixed" if isinstance(how, float) else _TRAINING_NAMES.get(how, how)
             bench.fault(fault, said, table, rate=how)
-    bench.unknown(*said, table=table, look="Train with a single batch, and compare each p with p - lr * grads[p].")
+    count = next((k for k in range(1, len(batches)) if _differs_after(bench, params, batches[:k], lr)), len(batches))
+    if count > 1:
+        said.append(f"After {'one batch' if count == 2 else f'{count - 1} batches'} your params are right.")
+    bench.unknown(*said, table=table, look=f"Train with {'a single batch' if count == 1 else f'{count} batches'}, and "
+                                           f"compare {'each' if count == 1 else 'in the last turn each'} p with "
+                                           "p - lr * grads[p].")
+
+
+def _differs_after(bench, params, batches, lr) -> bool:
+    """Whether the params that the learner's loop makes of these batches are not the right ones."""
+    names = getattr(bench.part, "__globals__", {})
+    ran = bench.run(bench.part, [p.copy() for p in params], [(x.copy(), hot.copy()) for x, hot in batches], lr,
+                    engine=Engine().around(names))
+    made = ran.value if isinstance(ran.value, (list, tuple)) and len(ran.value) == 4 else [None] * 4
+    got = [as_array(getattr(p, "value", p)) for p in made]
+    return any(g is None for g in got) or not same(got, _planted_training("")(params, batches, lr))
 
 
 def _probe_digits(bench, train, names):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from autodiff.course.capstone.bench import ENGINE_INSIDE, Bench, generator, leaf, numbers, told
-from autodiff.course.forms import same, show
+from autodiff.course.forms import apart, same, show
 from autodiff.course.judge import Fault
 from autodiff.course.result import Table, safe_repr
 
@@ -141,15 +141,15 @@ def probe(bench: Bench) -> Table:
     if not np.array_equal(g, before) or not same(store[b], before):
         bench.fault("in-place", [f"g is now {show(g)}, and b has {show(store[b])}; both were {show(before)}."])
     if not np.array_equal(h, second):
-        bench.fault("in-place", [f"The second share was {show(second)}, and is now {show(h)}."])
+        bench.fault("in-place", ["The second share was {}, and is now {}.".format(*apart(second, h))])
     if not same(store[a], before + h):
         got = store[a]
         fault = "overwrites" if same(got, h) else "keeps-first" if same(got, before) else None
         shown = f"After the shares {show(before)} and {show(h)} the store has {show(got)} for a."
         bench.fault(fault, [shown]) if fault else bench.unknown(shown)
     if not same(held, before):
-        bench.fault("writes-own-copy", [f"`held = store[a]` was {show(before)}; after `store.accumulate(a, h)` it is "
-                                        f"{show(held)}."])
+        was, now = apart(before, held)
+        bench.fault("writes-own-copy", [f"`held = store[a]` was {was}; after `store.accumulate(a, h)` it is {now}."])
     store = new()
     if do("len(store)", lambda: len(store)) != 0 or do("a in store", lambda: a in store):
         bench.fault("shared-stores", [])
@@ -177,7 +177,7 @@ def probe(bench: Bench) -> Table:
 def _want(bench, store, node, want, when, fault):
     got = store[node]
     if not same(got, want):
-        bench.unknown(f"`store[{node.name}]` {when} is {safe_repr(got, 40)}; expected {show(want)}.")
+        bench.unknown("`store[{}]` {} is {}; expected {}.".format(node.name, when, *apart(got, want)))
 
 
 def _probe_empty(bench, store, a):

@@ -14,8 +14,9 @@ from autodiff.course.capstone import training
 from autodiff.course.capstone.bench import raised
 from autodiff.course.capstone.engine import PARTS, Engine, watch_over
 from autodiff.course.capstone.programs import on_nodes, programs
+from autodiff.course.forms import apart, show
 from autodiff.course.judge import Attempt, Run, run
-from autodiff.course.result import NOT_STARTED, PASSED, Page, Table, safe_repr, show_number
+from autodiff.course.result import NOT_STARTED, PASSED, Page, Table
 
 OURS_NOTE = "ours"
 TASK_OF = {part: f"17.{letter}" for part, letter in zip(PARTS, "abcdefg")}
@@ -50,11 +51,8 @@ def _near(a, b) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-9, atol=1e-9))
 
 
-def _show(value) -> str:
-    value = np.asarray(value)
-    if value.ndim == 0:
-        return show_number(value.item())
-    return f"an array of shape {value.shape}" if value.size > 6 else safe_repr(value.round(4).tolist())
+def _differs(got, want) -> str:
+    return "{}; expected {}".format(*apart(np.asarray(got), np.asarray(want)))
 
 
 def _of_program(number, step=None) -> str:
@@ -67,8 +65,8 @@ def values_of_programs(engine, seed):
             if not _near(node.value, want):
                 at = k - len(program.leaves)
                 op = program.steps[at][0] if at >= 0 else "a leaf"
-                raise Failed(f"{_of_program(number, at)} ({op}): the value is {_show(node.value)}; "
-                             f"expected {_show(want)}.")
+                raise Failed(f"{_of_program(number, at)} ({op}): the value is "
+                             f"{_differs(node.value, want)}.")
 
 
 def order_of_programs(engine, seed):
@@ -95,7 +93,7 @@ def _compare_gradients(store, leaves, wants, where):
             there, should = ("absent", "there") if got is None else ("there", "absent")
             raise Failed(f"{where}: the gradient of leaf {k} is {there}; it should be {should}.")
         if want is not None and not _near(got, want):
-            raise Failed(f"{where}: the gradient of leaf {k} is {_show(got)}; expected {_show(want)}.")
+            raise Failed(f"{where}: the gradient of leaf {k} is {_differs(got, want)}.")
     if len(store) != sum(want is not None for want in wants):
         raise Failed(f"{where}: {len(store)} gradients are left; expected {sum(w is not None for w in wants)}.")
 
@@ -151,8 +149,8 @@ def differences_of_programs(engine, seed):
 
 def _expect(name, got, want):
     if got is None or not _near(got, want):
-        shown = "absent" if got is None else _show(got)
-        raise Failed(f"the gradient of {name} is {shown}; expected {_show(want)}.")
+        shown = f"absent; expected {show(want)}" if got is None else _differs(got, want)
+        raise Failed(f"the gradient of {name} is {shown}.")
 
 
 def the_shared_node(engine, seed):
@@ -160,7 +158,7 @@ def the_shared_node(engine, seed):
     u = x * y + x
     out = u * u
     if not _near(out.value, 81.0):
-        raise Failed(f"(x*y + x)*(x*y + x) at x = 3, y = 2 has the value {_show(out.value)}; expected 81.")
+        raise Failed(f"(x*y + x)*(x*y + x) at x = 3, y = 2 has the value {_differs(out.value, 81.0)}.")
     grads = engine.backward(out)
     for name, leaf in (("x", x), ("y", y)):
         _expect(f"{name} in (x*y + x)*(x*y + x)", grads.get(leaf), 54.0)
