@@ -6,11 +6,15 @@ learner would type them, each with the fault it must be given, are in wrong_answ
 """
 
 import contextlib
+import functools
 import math
 import statistics
 import sys
+import threading
 import time
+import timeit
 import tracemalloc
+import types
 import weakref
 from dataclasses import dataclass
 
@@ -19,7 +23,7 @@ import numpy as np
 import autodiff as ad
 import autodiff.checkpoint  # noqa: F401  (its file name is looked for among the callers of a step)
 from autodiff.explain import MissingGradientError
-from autodiff.course.forms import NO_RETURN, as_array, by_hand, nonzero, same, show
+from autodiff.course.forms import NO_RETURN, apart, as_array, by_hand, nonzero, same, show
 from autodiff.course.judge import (
     EARLY_RETURN,
     Fault,
@@ -388,7 +392,8 @@ def _wrong_gradients(attempt, runs, wants, agree, table):
     first = agree.index(False)
     case, shown, counted, pair, result = runs[first]
     n = case[3]
-    said = [f"With {case[0]}, `{shown}` returned {show(pair)}; expected {show(wants[first])}.", *printed(result)]
+    got, want = apart(pair, wants[first])
+    said = [f"With {case[0]}, `{shown}` returned {got}; expected {want}.", *printed(result)]
     words = dict(call=shown, got_h0=show(pair[0]), got_w=show(pair[1]), want_h0=show(wants[first][0]),
                  want_w=show(wants[first][1]), ran=counted.calls, n=n, twice=2 * n)
     if not counted.calls:
@@ -399,8 +404,21 @@ def _wrong_gradients(attempt, runs, wants, agree, table):
                 return attempt.fault(fault.id, said, table, **words)
     which = [name for name, got, want in zip(("h0", "w"), pair, wants[first]) if not same(got, want)]
     said.append(f"The gradient of {' and that of '.join(which)} differ{'s' * (len(which) == 1)}.")
-    return attempt.unknown(said, table, look=f"Try n = 2 with 2 segments and the step {case[0]} by hand, and compare "
-                                             "each gradient.")
+    n, segments = _smallest(attempt.answers[0], case)
+    return attempt.unknown(said, table, look=f"Try n = {n} with {segments} segment{'s' * (segments > 1)} and the step "
+                                             f"{case[0]} by hand, and compare each gradient.")
+
+
+def _smallest(segmented, case) -> tuple[int, int]:
+    """The fewest steps, and segments of them, at which a gradient differs; those of the case when it is no smaller."""
+    name, h0, w, *most = case
+    for n in range(1, 6):
+        for segments in range(1, n + 1):
+            result = run(segmented, _STEPS[name], ad.Var(h0), ad.Var(w), n, segments)
+            pair = _pair(result.value)
+            if pair is None or not same(pair, _full(name, h0, w, n, segments)):
+                return n, segments
+    return tuple(most)
 
 
 def _gives(answer, case, pair) -> bool:
@@ -443,15 +461,18 @@ def _why_held(counted, n, limit, values) -> str:
 def _copies(attempt, segmented, table):
     """A diagnosis if there is much more in memory than results: copies of them, which no count sees."""
     n, segments, values = 64, 8, 2
-    if tracemalloc.is_tracing():
-        return None
     many = ad.Var(np.linspace(0.1, 1.0, 20_000))
-    tracemalloc.start()
+    watched = tracemalloc.is_tracing()
+    if not watched:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
     try:
         result = run(segmented, _STEPS["sin(w * h)"], many, ad.Var(1.02), n, segments, lines=2_000_000)
-        peak = tracemalloc.get_traced_memory()[1] / many.data.nbytes
+        peak = (tracemalloc.get_traced_memory()[1] - before) / many.data.nbytes
     finally:
-        tracemalloc.stop()
+        if not watched:
+            tracemalloc.stop()
     limit = segments + values * n // segments
     if result.ended == "returned" and peak > 1.3 * limit + 8:
         return attempt.fault("copies-kept", printed(result), table, n=n, segments=segments, limit=limit)
@@ -604,46 +625,82 @@ _TASK_B = Task(
 
 # 13.c: measure it.
 
-_SPIN = 0.01  # seconds of work in the shortest run, on any clock
-_SLOW = 3  # other runs take so many times as long, so that the best one and the sum are far apart on a busy machine too
-_CLOCKS = tuple(getattr(time, n) for n in ("process_time", "perf_counter", "thread_time") if hasattr(time, n))
+_SPIN = 0.01  # seconds of work in the shortest run
+_SLOW = 3  # other runs take so many times as long, so that the best one, the mean and the sum are far apart
+
+
+class _Clock:
+    """Clocks that the work alone moves, in place of those of `time` and `timeit`: no verdict depends on the machine.
+
+    `stand_ins`: by the id of what they stand in for. `read`: whether one was read. Other threads see the real time.
+    """
+
+    def __init__(self):
+        self.now, self.read, self.on, self.thread = 1000.0, False, False, threading.get_ident()
+        clocks = {name: self._clock(getattr(time, name), name.endswith("_ns")) for kind in (
+            "process_time", "perf_counter", "thread_time", "monotonic", "time") for name in (kind, f"{kind}_ns")
+            if hasattr(time, name)}
+        timer = clocks["perf_counter"]
+        timed = {name: functools.partial(getattr(timeit, name), timer=timer) for name in ("timeit", "repeat", "Timer")}
+        self.modules = {"time": _changed(time, clocks), "timeit": _changed(timeit, timed | {"default_timer": timer})}
+        self.stand_ins = {id(getattr(module, name)): other for module, others in ((time, clocks), (timeit, timed))
+                          for name, other in others.items()}
+        self.stand_ins |= {id(time): self.modules["time"], id(timeit): self.modules["timeit"]}
+
+    def _clock(self, real, whole):
+        def read():
+            if not self.on or threading.get_ident() != self.thread:
+                return real()
+            self.read = True
+            self.now += 1e-7  # a loop that waits for a clock comes to its end
+            return round(self.now * 1e9) if whole else self.now
+
+        return read
+
+    @contextlib.contextmanager
+    def brought_to(self, function):
+        """Let the notebook of a function read these clocks."""
+        names = {name: self.stand_ins[id(value)] for name, value in getattr(function, "__globals__", {}).items()
+                 if id(value) in self.stand_ins}
+        before = {name: sys.modules[name] for name in self.modules}
+        with _brought(function, **names):
+            sys.modules.update(self.modules)
+            self.on = True
+            try:
+                yield
+            finally:
+                self.on = False
+                sys.modules.update(before)
+
+
+def _changed(module, names):
+    """A module like this one, in which some names are others."""
+    made = types.ModuleType(module.__name__)
+    vars(made).update(vars(module) | names)
+    return made
 
 
 class _Work:
-    """Something to measure: it takes time, holds `blocks` arrays of `size` bytes at once, and keeps one of them."""
+    """Something to measure: it takes time on a clock, holds `blocks` arrays of `size` bytes, and keeps one of them."""
 
-    def __init__(self, blocks, size):
-        self.blocks, self.size = blocks, size
-        self.traced, self.took = [], []  # for each run: whether tracemalloc watched, and its seconds on each clock
+    def __init__(self, clock, blocks, size):
+        self.clock, self.blocks, self.size = clock, blocks, size
+        self.traced, self.alone = [], []  # for each run whether tracemalloc watched; the seconds of those without
 
     def __call__(self):
-        begin = [clock() for clock in _CLOCKS]
         arrays = [np.ones(self.size // 8) for _ in range(self.blocks)]
         self.traced.append(tracemalloc.is_tracing())
-        least = _SPIN if self.traced[-1] or self.traced.count(False) == 2 else _SLOW * _SPIN
-        took = [0.0]
-        while min(took) < least:
-            took = [clock() - b for clock, b in zip(_CLOCKS, begin)]
-        self.took.append(took)
+        took = _SPIN if self.traced[-1] or self.traced.count(False) == 2 else _SLOW * _SPIN
+        if not self.traced[-1]:
+            self.alone.append(took)
+        self.clock.now += took
         self.kept = arrays[0]
 
-    def alone(self) -> list[tuple]:
-        """For each clock, the seconds of the runs without a watch."""
-        return list(zip(*(took for took, traced in zip(self.took, self.traced) if not traced)))
-
     def made_of(self, seconds) -> str:
-        """What these seconds are of the runs alone: the "best", "summed", "averaged", or "not-best" for another run.
-
-        All are what the clocks showed, so that it does not matter what else the computer did meanwhile.
-        """
-        clocks = self.alone()
-        # A longer run on one clock may take what the best one takes on a clock that other programs make longer.
-        if any(abs(seconds - min(times)) <= 0.02 * min(times) for times in clocks):
-            return "best"
-        of = {"best": min, "summed": sum, "averaged": statistics.fmean}
-        near = [(abs(seconds - made(times)), name) for times in clocks for name, made in of.items()]
-        near += [(abs(seconds - one), "not-best") for times in clocks for one in times if one > min(times)]
-        return min(near)[1]
+        """What these seconds are of the runs alone: the "best", "summed", "averaged", or "not-best" for another run."""
+        of = {"best": min(self.alone), "summed": sum(self.alone), "averaged": statistics.fmean(self.alone),
+              "not-best": max(self.alone)}
+        return min(of, key=lambda name: abs(seconds - of[name]))
 
 
 def _judge_c(attempt):
@@ -653,10 +710,12 @@ def _judge_c(attempt):
         return reason
     rng = attempt.rng
     for blocks in (20, rng.randrange(30, 60)):
-        work = _Work(blocks, 80_000 + 8 * rng.randrange(1000))
-        was_tracing, begin = tracemalloc.is_tracing(), time.perf_counter()
-        result = run(measure, work)
-        elapsed = time.perf_counter() - begin
+        clock = _Clock()
+        work = _Work(clock, blocks, 80_000 + 8 * rng.randrange(1000))
+        was_tracing, begin = tracemalloc.is_tracing(), clock.now
+        with clock.brought_to(measure):
+            result = run(measure, work)
+        elapsed = clock.now - begin
         left_on = tracemalloc.is_tracing() and not was_tracing
         if left_on:
             tracemalloc.stop()
@@ -707,14 +766,15 @@ def _wrong_measure(attempt, measure, work, result, elapsed, left_on):
         return fault("peak-zero" if peak == 0 else "afterwards" if peak < 4 * size else "other-peak")
     if False not in work.traced:
         return fault("timed-while-watched")
+    if not work.clock.read:
+        return fault("no-clock")
     if not is_seconds(seconds):
         return fault("seconds-unit" if seconds > 1 else "seconds-zero")
     if alone < 3:
         return fault("once-only")
     made_of = work.made_of(seconds)
     if made_of != "best":
-        times = min(work.alone(), key=lambda times: min(abs(seconds - one) for one in (*times, sum(times))))
-        words["times"] = ", ".join(f"{one:.3f}" for one in times[:6]) + ", ..." * (len(times) > 6)
+        words["times"] = ", ".join(f"{one:.3f}" for one in work.alone[:6]) + ", ..." * (len(work.alone) > 6)
         return fault(made_of)
     return fault("left-on") if left_on else None
 
@@ -750,6 +810,10 @@ _FAULTS_C = (
           "Each run of `work` was under the eyes of `tracemalloc`, which makes every allocation slower. So "
           "the seconds are not those of the program. Each of the two is measured in runs of its own.",
           "what stands between `start()` and `stop()`."),
+    Fault("no-clock", "no clock of `time` was read",
+          "You report {seconds} s, and none of the clocks of the module `time` was read. In the check the work takes "
+          "{spin} s or more on these clocks, on every computer, and on no others.",
+          "`process_time()` from `time`, before the work and after it."),
     Fault("seconds-zero", "hardly any time was measured",
           "`work` takes {spin} s at least, and you report {seconds}. Perhaps both readings of the clock are on the "
           "same side of `work()`, or they are subtracted the other way round.",

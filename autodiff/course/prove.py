@@ -14,9 +14,11 @@ import contextlib
 import io
 import linecache
 import os
+import random
 import re
 import sys
 import textwrap
+import types
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,6 +181,40 @@ def solution_passes_every_seed(master, seeds) -> list[str]:
             if failed is not None:
                 problems.append(f"{task}: the solution does not pass with seed {failed}")
     return problems
+
+
+@contextlib.contextmanager
+def seeded(seed: int):
+    """Let every check that is given no seed take this one, and begin the random numbers of notebooks with it too."""
+    import numpy as np
+
+    from autodiff.course import api
+
+    before = api.secrets
+    api.secrets = types.SimpleNamespace(randbelow=lambda most: seed % most)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    try:
+        yield
+    finally:
+        api.secrets = before
+
+
+def every_verdict(root: Path, number: str, seed: int) -> list[str]:
+    """Stub, solution and every known wrong answer of one exercise, all with one seed: what is not as promised."""
+    import nbformat
+
+    from autodiff.course.api import tasks as all_tasks
+
+    path = next(path for path in masters(root) if path.name[:2] == number)
+    tasks = [task for task in all_tasks() if task.startswith(number + ".")]
+    master = nbformat.read(path, as_version=4)
+    with seeded(seed):
+        problems = stub_fails_at_the_stub(generate.exercise_from(master, path.name), tasks)
+        problems += solution_passes(master, tasks)
+        for wrong in wrong_answers(number):
+            problems += diagnosed(master, wrong)[1]
+    return [f"{problem}, with seed {seed}" for problem in problems]
 
 
 def faults_are_proved(tasks: dict, wrongs: list[WrongAnswer]) -> list[str]:
