@@ -96,6 +96,14 @@ def test_each_wrong_answer_gets_its_own_diagnosis_and_no_other(name, wrong):
     assert "Look at next: " in text
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_answer_stops_nothing_below_it(name):
+    """The first task's, as it has the most below it."""
+    master, wrong = read("solutions", name), prove.wrong_answers(name[:2])[0]
+    results, errors = prove.run_cells(master, prove.substitute(master, wrong))
+    assert errors == [] and results.keys() == tasks_of(name).keys() and not results[wrong.task]
+
+
 def test_one_wrong_answer_in_a_kernel_stops_nothing_below_it(tmp_path):
     name, wrong = next((n, w) for n, w in WRONG if (w.task, w.fault) == ("02.c", "one-edge"))
     master = read("solutions", name)

@@ -69,7 +69,8 @@ def progress_off():
 def run_cells(notebook, replaced: dict[str, str] | None = None, only: str | None = None) -> tuple[dict, list[str]]:
     """Run a notebook's code cells in this process. Returns the `Result` of each task, and every error.
 
-    `replaced` gives other sources for some cells by id; `only` leaves out the cells of all other tasks.
+    `replaced` gives other sources for some cells by id; `only` leaves out the cells of all other tasks, and what is
+    below its own.
     """
     names = {"__name__": "__main__"}
     results, errors = {}, []
@@ -85,6 +86,8 @@ def run_cells(notebook, replaced: dict[str, str] | None = None, only: str | None
                 continue
             if task:
                 results[task] = value
+                if task == only:
+                    break
     return results, errors
 
 
