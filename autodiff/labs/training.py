@@ -52,6 +52,8 @@ class History:
     """A run: `losses` of the whole data, before the first epoch and after each; the settings; how it `ended`.
 
     `ended`: "done", "stopped", "diverged", or "running". `steps`: updates made. `score`: at the end, or None.
+    `gradients`: for each parameter the largest entry of its gradient in any step, None where no gradient reached it.
+    `broken`: the first step with a gradient that is not finite although the loss was; 0 where there is none.
     """
 
     settings: dict
@@ -59,6 +61,13 @@ class History:
     steps: int = 0
     ended: str = "running"
     score: float | None = None
+    gradients: tuple = ()
+    broken: int = 0
+
+    @property
+    def flat(self) -> bool:
+        """Whether the loss never changed."""
+        return len(set(self.losses)) == 1
 
     @property
     def epochs(self) -> int:
@@ -95,7 +104,7 @@ def train(task: Task, *, lr=0.5, batch=20, epochs=30, optimiser="SGD", seed=0, s
     """Train from the task's first values on; the batches of each epoch are drawn with `seed`.
 
     `stop()` is asked before each step, and KeyboardInterrupt stops too: what was reached by then is kept.
-    `tell(history)` is called after each epoch. A loss that is not finite, or above 10¹², ends the run.
+    `tell(history)` is called after each epoch. A loss that is not finite, or beyond ±10¹², ends the run.
 
     >>> run = train(regression(), lr=0.1, batch=16, epochs=10)
     >>> run.ended, run.epochs, run.steps
@@ -109,6 +118,8 @@ def train(task: Task, *, lr=0.5, batch=20, epochs=30, optimiser="SGD", seed=0, s
     with np.errstate(all="ignore"):
         history = History(settings, (_whole(task),))
         tell(history)
+        if _runs_away(history):
+            return _ended(task, history, "diverged")
         try:
             for _ in range(epochs):
                 order = rng.permutation(task.size)
@@ -116,16 +127,30 @@ def train(task: Task, *, lr=0.5, batch=20, epochs=30, optimiser="SGD", seed=0, s
                     if stop():
                         return _ended(task, history, "stopped")
                     rows = np.sort(order[first : first + batch])
-                    made.step(_scalar(task.loss(*(a[rows] for a in task.data))).backward())
-                    history = replace(history, steps=history.steps + 1)
-                loss = _whole(task)
-                history = replace(history, losses=(*history.losses, loss))
+                    loss = _scalar(task.loss(*(a[rows] for a in task.data)))
+                    grads = loss.backward()
+                    made.step(grads)
+                    history = _after(history, [grads.get(p) for p in task.params], loss)
+                history = replace(history, losses=(*history.losses, _whole(task)))
                 tell(history)
-                if not math.isfinite(loss) or abs(loss) > DIVERGED:
+                if _runs_away(history):
                     return _ended(task, history, "diverged")
             return _ended(task, history, "done")
         except KeyboardInterrupt:
             return _ended(task, history, "stopped")
+
+
+def _after(history: History, grads, loss: Tensor) -> History:
+    """The history with one more step."""
+    steps, sizes = history.steps + 1, [None if g is None else float(np.abs(g.data).max(initial=0.0)) for g in grads]
+    broken = any(s is not None and not math.isfinite(s) for s in sizes) and math.isfinite(loss.item())
+    before = history.gradients or (None,) * len(sizes)
+    most = tuple(a if b is None else b if a is None else float(np.maximum(a, b)) for a, b in zip(before, sizes))
+    return replace(history, steps=steps, gradients=most, broken=history.broken or steps * broken)
+
+
+def _runs_away(history: History) -> bool:
+    return not abs(history.losses[-1]) <= DIVERGED
 
 
 def _whole(task: Task) -> float:
@@ -272,17 +297,58 @@ class TrainingLab(Lab):
         run = self.result
         s, last = run.settings, run.losses[-1] if run.losses else math.nan
         how = {"done": f"{run.epochs} epochs", "stopped": f"stopped after {run.epochs} of {s['epochs']} epochs",
-               "diverged": f"the loss ran away in epoch {run.epochs}: the learning rate is too large",
-               "running": "running"}[run.ended]  # fmt: skip
+               "diverged": self._away(), "running": "running"}[run.ended]  # fmt: skip
         score = "" if run.score is None else f", {run.score:.1%} right"
         return f"{_settings(s)}: {how}, loss {_loss(run.losses[0])} before and {_loss(last)} now{score}."
 
+    def _away(self) -> str:
+        """Why a run ended early."""
+        run = self.result
+        if not run.epochs:
+            return "no step was made, as the loss is " + (
+                "not finite" if not math.isfinite(run.losses[0]) else "beyond 1e12"
+            )
+        if run.broken:
+            wrong = [g is not None and not math.isfinite(g) for g in run.gradients]
+            return f"at step {run.broken} {self._of(wrong)} was not finite, though the loss was"
+        if run.losses[-1] < run.losses[0]:
+            return f"the loss fell below -1e12 in epoch {run.epochs}: it has no lowest value"
+        return f"the loss ran away in epoch {run.epochs}: the learning rate is too large"
+
+    def _of(self, which) -> str:
+        names = [p.name or f"parameter {k}" for k, p in enumerate(self.task.params, 1)]
+        names = [clean(n) for n, chosen in zip(names, which) if chosen]
+        return f"the gradient of {', '.join(names[:6])}{', …' * (len(names) > 6)}"
+
+    def _untrained(self) -> str:
+        """What was not trained, and why; nothing where all is well."""
+        run, said = self.result, []
+        if not run.steps or run.ended == "diverged":
+            return ""
+        missing, zero = [g is None for g in run.gradients], [g == 0 for g in run.gradients]
+        if any(missing):
+            why = "the loss does not depend on it: its function may use other Vars by now, or a detached value"
+            said.append(f"{self._of(missing)} is missing, as {why}")
+        if any(zero):
+            said.append(f"{self._of(zero)} is 0 at every step")
+        idle = all(m or z for m, z in zip(missing, zero))
+        if not idle and run.flat:
+            said.append("the learning rate is 0" if run.settings["lr"] == 0 else "no step was large enough to show")
+        if not said:
+            return ""
+        lead = "Nothing was trained, the loss did not change" if run.flat else "Not all was trained"
+        return f"{lead}: {'; '.join(said)}."
+
     def _says(self):
-        return "Training runs." if self.result.ended == "running" else self._summary()
+        if self.result.ended == "running":
+            return "Training runs."
+        return " ".join(filter(None, (self._summary(), self._untrained())))
 
     def _blocks(self):
         run, blocks = self.result, []
         blocks.append(Text(self._summary(), strong=True))
+        if self._untrained():
+            blocks.append(Text(self._untrained(), strong=True))
         if {k: run.settings[k] for k in self.values} != self.values and run.ended != "running":
             blocks.append(Text("The settings have changed since this run: press Start."))
         most = run.settings["epochs"]
@@ -297,19 +363,22 @@ class TrainingLab(Lab):
     def _picture(self) -> Plot:
         run, before = self.result, self.previous
         curves = [run.losses, *([before.losses] if before else [])]
-        drawn = [v for c in curves for v in c if math.isfinite(v)]
-        top = min(max(drawn, default=1.0), 10 * max(drawn[0] if drawn else 1.0, 1e-12))
-        low = min(0.0, min(drawn, default=0.0))
+        drawn = [v for c in curves for v in c if math.isfinite(v)] or [1.0]
+        low, top = min(drawn), max(drawn)
+        log = "y" if low > 0 and top > 10 * drawn[0] else ""  # a run that went far away would flatten all others
         label = f"Loss against epochs: from {_loss(run.losses[0])} to {_loss(run.losses[-1])} after {run.epochs} epochs"
-        title, y = "Loss of all examples", (low, top * 1.12)
-        p = Plot(label, title, (0, run.settings["epochs"]), y, "epoch", "loss", width=480, height=310)
-        lift = lambda v: min(v, top * 1.1)
+        y = (low / 1.5, top * 1.5) if log else (min(low, 0.0), top + 0.12 * abs(top))
+        axes = (0, run.settings["epochs"]), y, "epoch", "loss, logarithmic" if log else "loss"
+        p = Plot(label, "Loss of all examples", *axes, log=log, width=480, height=310)
         if before:
-            p.line([(k, lift(v)) for k, v in _thinned(before.losses)], "ad-soft")
+            p.line(_thinned(before.losses), "ad-soft")
             p.text(p.width - 8, 18, f"dashed: {_settings(before.settings)}", anchor="end", size=12, quiet=True)
-        p.line([(k, lift(v)) for k, v in _thinned(run.losses)], "ad-strong")
-        p.point(run.epochs, lift(run.losses[-1]), "diamond")
-        p.note(run.epochs, lift(run.losses[-1]), _loss(run.losses[-1]), dy=-12, dx=8, bold=True)
+        p.line(_thinned(run.losses), "ad-strong")
+        seen = [(k, v) for k, v in enumerate(run.losses) if math.isfinite(v)]
+        if seen:
+            then = "" if seen[-1][0] == run.epochs else ", then not finite"
+            p.point(*seen[-1], "diamond")
+            p.note(*seen[-1], _loss(seen[-1][1]) + then, dy=-12, dx=8, bold=True)
         return p
 
 

@@ -1,13 +1,16 @@
 """Labs on what people type: every verdict comes from numbers that the function made, and bad input is a sentence."""
 
+import ast
 import json
 import math
 import re
 
+import nbformat
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_lessons import ROOT
 
 import autodiff as ad
 from autodiff import labs
@@ -198,3 +201,91 @@ def test_22_smooth_functions_have_truncation_above_and_rounding_below_the_best_s
 def test_22_there_is_nothing_to_compare_with_a_gradient_that_is_not_finite(f, at, what):
     with pytest.raises(ValueError, match=f"^the {what} is not finite there"):
         labs.differences(f, at)
+
+
+# Training
+
+ROWS = np.linspace(-1, 1, 20)
+IDLE = {  # a loss of (w, rows), a start, a rate, the loss it keeps, and why
+    "detached": (lambda w, x: ((w.detach() - x - 1) ** 2).mean(), 0.0, 0.1, "the gradient of w is missing"),
+    "no Var at all": (lambda w, x: (ad.Tensor(x) ** 2).mean(), 0.0, 0.1, "the gradient of w is missing"),
+    "times 0": (lambda w, x: (0 * w + x).mean() + 2, 0.0, 0.1, "the gradient of w is missing"),
+    "a dead relu": (lambda w, x: (ad.relu(w + x) - 1).mean() ** 2, -5.0, 0.1, "the gradient of w is 0 at every step"),
+    "a plateau": (lambda w, x: np.clip(w + 0 * x, 0, 1).mean() + 1, 3.0, 0.1, "the gradient of w is 0 at every step"),
+    "rate 0": (lambda w, x: ((w - x - 1) ** 2).mean(), 0.0, 0.0, "the learning rate is 0"),
+    "a rate near 0": (lambda w, x: ((w - x - 1) ** 2).mean(), 0.0, 1e-30, "no step was large enough to show"),
+}
+
+
+@pytest.mark.parametrize("optimiser", ["SGD", "AdamW"])
+@pytest.mark.parametrize("name", IDLE)
+def test_23_a_run_that_trains_nothing_says_so_and_why(name, optimiser):
+    loss, at, lr, why = IDLE[name]
+    w = ad.Var(at, name="w")
+    lab = labs.training(lambda x: loss(w, x), w, ROWS, lr=lr, epochs=3, optimiser=optimiser)
+    assert lab.result.flat and f"Nothing was trained, the loss did not change: {why}" in shown(lab)
+    assert why in lab._says() and why in json.dumps(lab._view()["blocks"])
+
+
+def test_23_a_loss_that_comes_to_use_other_vars_is_found_out_at_start():
+    box = [ad.Var(2.0, name="w")]
+    lab = labs.training(lambda x: ((box[0] - x) ** 2).mean(), box[0], ROWS, epochs=3)
+    assert "trained" not in shown(lab)
+    box[0] = ad.Var(1.0)
+    lab._act({"start": True})
+    lab.wait()
+    assert "Nothing was trained" in (said := shown(lab)) and "its function may use other Vars by now" in said
+
+
+def test_23_part_of_the_parameters_left_out_is_said_and_all_of_them_in_is_not():
+    w, b, c = ad.Var(0.0, name="w"), ad.Var(1.0, name="b"), ad.Var(2.0)
+    lab = labs.training(lambda x: ((w * x + ad.relu(b - 9) - x) ** 2).mean(), [w, b, c], ROWS, epochs=3)
+    said = shown(lab)
+    assert "Not all was trained: the gradient of parameter 3 is missing" in said
+    assert "the gradient of b is 0 at every step" in said and lab.result.gradients[1:] == (0, None)
+    for whole in ("regression", "classifier"):
+        assert "trained" not in shown(labs.training(whole, epochs=2))
+
+
+@pytest.mark.parametrize(
+    "loss, at, lr, said",
+    [
+        (lambda w, x: (np.log(w) + x).mean(), -1.0, 0.1, "no step was made, as the loss is not finite"),
+        (lambda w, x: (np.sqrt(w * w) + x * x).mean(), 0.0, 0.1, "at step 1 the gradient of w was not finite"),
+        (lambda w, x: -1e10 * w + 0 * x.mean(), 0.0, 10.0, "it has no lowest value"),
+        (lambda w, x: (w - x.mean() - 1) ** 2, 0.0, 1e3, "the learning rate is too large"),
+    ],
+)
+def test_23_not_every_run_that_ends_early_had_too_large_a_rate(loss, at, lr, said):
+    w = ad.Var(at, name="w")
+    lab = labs.training(lambda x: loss(w, x), w, ROWS, lr=lr, epochs=30)
+    text = shown(lab)
+    assert lab.result.ended == "diverged" and said in text
+    assert ("learning rate is too large" in text) == ("too large" in said)
+
+
+@pytest.mark.parametrize("rates", [(0.1, 3.0), (3.0, 0.1), (50.0,), (0.1, 50.0), (50.0, 0.1)])
+def test_23_no_curve_is_cut(rates):
+    lab = labs.training("classifier", lr=rates[0], epochs=5)
+    for lr in rates[1:]:
+        lab.run(lr=lr)
+    plot = lab._picture()
+    for run in filter(None, (lab.result, lab.previous)):
+        heights = [plot.at(0, loss)[1] for loss in run.losses if math.isfinite(loss)]
+        order = np.argsort(np.argsort(run.losses[: len(heights)]))
+        assert (np.argsort(np.argsort(-np.array(heights))) == order).all()  # higher losses are drawn higher
+        assert min(heights) >= 33 and max(heights) <= plot.height - 45
+    shown(lab)
+    assert ("logarithmic" in lab.svg()) == plot._y.log
+
+
+def test_23_nothing_that_the_lab_of_the_lesson_uses_is_bound_again():
+    cells = [ast.parse(c.source) for c in nbformat.read(ROOT / "notebooks/14_training.ipynb", 4).cells
+             if c.cell_type == "code"]
+    (at,) = [i for i, cell in enumerate(cells) if "labs.training(" in ast.unparse(cell)]
+    lambdas = [f for f in ast.walk(cells[at]) if isinstance(f, ast.Lambda)]
+    used = {n.id for f in lambdas for n in ast.walk(f) if isinstance(n, ast.Name)} | {"scores_of"}
+    bound = {n.id for cell in cells[at + 1 :] for n in ast.walk(cell)
+             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    bound |= {f.name for cell in cells[at + 1 :] for f in ast.walk(cell) if isinstance(f, ast.FunctionDef)}
+    assert "trained" in used and "params" in bound and not (used - {"x", "y"}) & bound
