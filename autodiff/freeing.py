@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
+from random import Random
 
-# 2**32 times the golden ratio: whatever the step from id to id along a chain, its multiples come by evenly.
-GOLDEN = 2654435769
+draw = Random(0).getrandbits
 
 
 class FreedInTurn:
     """A node whose links to others are cut in a loop when it goes, so that a deep graph needs no deep stack.
 
     CPython does so by itself, except 3.13: what ends its recursion there is a count of 10,000 calls, and a thread with
-    a stack below 1 MB is at its end before that, and the process with it. One node in sixteen is enough.
+    a stack below 1 MB is at its end before that, and the process with it. One node in sixteen does it, drawn at random:
+    no chain is so regular that it misses them.
     """
 
     __slots__ = ()
@@ -21,9 +22,9 @@ class FreedInTurn:
     if sys.version_info[:2] == (3, 13):
 
         def __del__(self):
+            if draw(4):
+                return
             try:
-                if self._id * GOLDEN & 0xF0000000:
-                    return
                 links = self._inputs, self._rule, self._params
             except AttributeError:  # its making failed
                 return

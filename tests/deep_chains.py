@@ -55,7 +55,7 @@ def gradient_graph():
     """How deep the graph of a gradient is, and whether all of it was freed."""
     x = ad.Var(1.0)
     y = x
-    for _ in range(20_000):
+    for _ in range(5_000):
         y = y * 1.0001
     g = y.backward(detach="none")[x]
     depth = len(ad.sorted_nodes(y))
@@ -68,7 +68,7 @@ def freed_below_a_list():
     """Whether graphs that end together are freed, one inside another's end."""
     x = ad.Var(0.0)
     ys = [x] * 20
-    for _ in range(2_000):
+    for _ in range(1_000):
         ys = [a + b for a, b in zip(ys, ys[1:] + ys[:1])]
     inner = weakref.ref(ys[0].op.inputs[0])
     del ys
@@ -96,7 +96,7 @@ def many_inputs():
 def scalar_engine():
     x = Value(1.0)
     y = x
-    for _ in range(50_000):
+    for _ in range(20_000):
         y = y + y * 0.0001
     y.backward()
     del y
@@ -113,9 +113,9 @@ def in_thread(work, stack):
 
 
 WORK = {
-    "long": lambda: chain(lambda y: y + y * 0.002, 100_000),
-    "plain": lambda: chain(lambda y: y + 1.0, 70_000),
-    **{name: (lambda step=step: chain(step, 20_000, [1.0, 1.0])) for name, step in STEPS.items()},
+    "long": lambda: chain(lambda y: y + y * 0.002, 50_000),
+    "plain": lambda: chain(lambda y: y + 1.0, 20_000),
+    **{name: (lambda step=step: chain(step, 5_000, [1.0, 1.0])) for name, step in STEPS.items()},
     "gradient graph": gradient_graph, "list": freed_below_a_list, "many inputs": many_inputs, "scalar": scalar_engine,
 }  # fmt: skip
 
