@@ -401,8 +401,9 @@ def test_shapes_and_copies_are_those_of_numpy_and_of_the_engine(drawn):
 
 
 def test_a_pair_that_does_not_fit_is_one_clear_sentence():
+    lab = labs.broadcasting("4,3", "3")
     with pytest.raises(ValueError) as caught:
-        labs.broadcasting("4,3", "4")
+        lab.set(b="4")
     assert str(caught.value) == (
         "these shapes do not fit: a has shape (4, 3), b has shape (4,), and on the last axis a has 3 and b has 4. "
         "Shapes are lined up from the right; on each axis the lengths must be equal, or one of them 1. To line b up "
@@ -636,7 +637,7 @@ def test_nothing_is_kept_alive_by_the_count():
 def test_checkpointing_asks_for_what_it_can_do():
     with pytest.raises(ValueError, match="from 1 to 1024, got 0"):
         labs.checkpointing(length=0)
-    with pytest.raises(ValueError, match="from 0 .* to 64, got 65"):
+    with pytest.raises(ValueError, match="segments must be a whole number from 0 to 64, got 65"):
         labs.checkpointing().set(segments=65)
     with pytest.raises(TypeError, match="a step must return a Tensor, got float"):
         labs.checkpointing(lambda h: 1.0)

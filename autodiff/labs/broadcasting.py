@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from numbers import Integral
 
 from ..drawing.text import clean
-from .lab import Lab, Shown, Table, Text, field_of_text
+from .lab import Lab, Shown, Table, Text, counted, field_of_text
 from .plot import Picture
 
 MOST_AXES = 8
@@ -69,8 +70,9 @@ def parse_shape(text) -> tuple:
         shape = tuple(map(int, words))
     else:
         shape = tuple(text) if isinstance(text, (tuple, list)) else (text,)
-        if not all(isinstance(n, int) for n in shape):
+        if not all(isinstance(n, Integral) for n in shape):
             raise ValueError(f"a shape has whole numbers, got {clean(text)}")
+        shape = tuple(map(int, shape))
     if any(n < 0 for n in shape):
         raise ValueError(f"an axis can't have the negative length {min(shape)}")
     if len(shape) > MOST_AXES:
@@ -129,26 +131,46 @@ class Broadcasting(Lab):
 
     title = "Broadcasting: which axes is a gradient summed over?"
 
+    def __init__(self, **shapes):
+        self._typed: dict = {}
+        try:
+            super().__init__(**shapes)
+        except ValueError as error:  # shown above the boxes, where it can be put right
+            self.values, self.result, self._trouble = shapes, None, self._told(error)
+
+    def set(self, **changes):
+        """Move controls; see `Lab.set`."""
+        super().set(**changes)
+        self._typed = {}
+
+    def _act(self, changes):
+        # What was typed and did not fit still stands in its box, so it counts together with what is typed next.
+        self._typed |= {name: text for name, text in changes.items() if name in self.values}
+        self.set(**changes | self._typed)
+
     def _compute(self, values):
+        for name, shape in values.items():
+            try:
+                values[name] = parse_shape(shape)
+            except ValueError as error:
+                raise ValueError(f"shape of {name}: {error}") from None
         return broadcast(*values.values())
 
-    def _read(self, name, shown):
-        try:
-            return parse_shape(shown)
-        except ValueError as error:
-            raise ValueError(f"shape of {name}: {error}") from None
-
     def _controls(self):
-        return [field_of_text(name, f"Shape of {name}", ",".join(map(str, parse_shape(value))), "for example 4,3")
+        return [field_of_text(name, f"Shape of {name}", _typed(value), "for example 4,3")
                 for name, value in self.values.items()]  # fmt: skip
 
     def _summary(self):
         made = self.result
+        if made is None:
+            return ""
         shapes = ", ".join(f"{o.name} {o.shape}" for o in made.operands)
         return f"{shapes} give a result of shape {made.shape}."
 
     def _blocks(self):
         made = self.result
+        if made is None:
+            return []
         header = ("operand", "shape", "axes it lacks", "axes of length 1", "gradient", "its shape", "times read")
         rows = []
         for o in made.operands:
@@ -156,9 +178,10 @@ class Broadcasting(Lab):
             rows.append((o.name, str(o.shape), _axes(o.extra), _axes(o.stretched), code, str(o.shape), str(o.copies)))
             said = [o for o in made.operands if o.summed]
         why = " ".join(
-            f"Each entry of {o.name} is read {o.copies} times, so its gradient is a sum of {o.copies} shares, over "
-            f"{_over(o.summed)} of the result." for o in said
-        )  # fmt: skip
+            f"Each entry of {o.name} is read {counted(o.copies, 'time')}, so its gradient is a sum of "
+            f"{counted(o.copies, 'share')}, over {_over(o.summed)} of the result."
+            for o in said
+        )
         return [
             Text(self._summary(), strong=True),
             Shown(_picture(made)),
@@ -170,8 +193,8 @@ class Broadcasting(Lab):
 def broadcasting(*shapes) -> Broadcasting:
     """A lab on broadcasting: which axes of the result the gradient of each operand is summed over.
 
-    `shapes`: two to five, as tuples or as text such as "4,3"; (4, 3) and (3,) when left out. ValueError in one sentence
-    where they do not fit together.
+    `shapes`: two to five, as tuples or as text such as "4,3"; (4, 3) and (3,) when left out. Where they do not fit
+    together, the lab says so in one sentence above the boxes, and has no result yet; `set` raises it as a ValueError.
 
     >>> from autodiff import labs
     >>> print(labs.broadcasting("4,3", "3").result.operands[1].code)
@@ -180,7 +203,11 @@ def broadcasting(*shapes) -> Broadcasting:
     shapes = shapes or ((4, 3), (3,))
     if not 2 <= len(shapes) <= MOST_OPERANDS:
         raise ValueError(f"this lab takes two to {MOST_OPERANDS} shapes, got {len(shapes)}")
-    return Broadcasting(**{name: parse_shape(s) for name, s in zip("abcde", shapes)})
+    return Broadcasting(**dict(zip("abcde", shapes)))
+
+
+def _typed(shape) -> str:
+    return ",".join(map(str, shape)) if isinstance(shape, (tuple, list)) else str(shape)
 
 
 def _axes(axes) -> str:
@@ -218,7 +245,7 @@ def _picture(made: Broadcast) -> Picture:
             first = str(shape[own]) if own >= 0 else "no axis"
             p.text(x + box / 2, y + (18 if copied else 27), first, anchor="middle", size=14, bold=not copied)
             if copied:
-                p.text(x + box / 2, y + 34, f"copied {made.shape[axis]} times", anchor="middle", size=11)
+                p.text(x + box / 2, y + 34, f"copied {counted(made.shape[axis], 'time')}", anchor="middle", size=11)
         at = left + max(axes, 1) * (box + gap) + 6
         if o is None:
             p.text(at, y + 25, "lengths that fit", quiet=True)

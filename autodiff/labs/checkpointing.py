@@ -14,7 +14,7 @@ from ..checkpoint import checkpoint
 from ..drawing.text import clean, number, summary
 from ..graph import Node
 from ..tensor import Tensor, Var
-from .lab import Lab, Shown, Table, Text, button, slider
+from .lab import Lab, Shown, Table, Text, button, counted, finite_arrays, function, slider, whole
 from .plot import Plot
 
 LONGEST = 1024  # steps of a recurrence
@@ -187,16 +187,15 @@ class CheckpointingLab(Lab):
     title = "Checkpointing: memory against time"
 
     def __init__(self, step, start, params, length):
-        self.step, self.start, self.params, self.length = step, np.array(start, float), params, length
+        (self.start,) = finite_arrays((start,), ("start",))
+        self.step, self.params, self.length = step, params, length
         self._everything = count(step, self.start, *params, length=length, segments=0)
         self._values = self._everything.cost.kept // length
         self._measured: dict[int, Measured] = {}
         super().__init__(segments=max(1, round(math.sqrt(length))))
 
     def _compute(self, values):
-        s = values["segments"]
-        if not isinstance(s, int) or not 0 <= s <= self.length:
-            raise ValueError(f"segments must be from 0 (store everything) to {self.length}, got {clean(s)}")
+        s = values["segments"] = whole("segments", values["segments"], 0, self.length, "a whole number")
         chosen = count(self.step, self.start, *self.params, length=self.length, segments=s)
         return Result(chosen, self._everything, predicted(self.length, self._values), self._values)
 
@@ -220,10 +219,11 @@ class CheckpointingLab(Lab):
     def _summary(self):
         c, all_ = self.result.chosen.cost, self.result.everything.cost
         if c.segments == 0:
-            return f"Everything stored: {c.kept} values kept at once, no step is run again."
+            return f"Everything stored: {counted(c.kept, 'value')} kept at once, no step is run again."
         part = max(segment_lengths(self.length, c.segments))
-        kept = f"{c.kept} values kept at once instead of {all_.kept}"
-        return f"{c.segments} segments of up to {part} steps: {kept}, and {c.again} steps run again."
+        kept = f"{counted(c.kept, 'value')} kept at once instead of {all_.kept}"
+        cut = f"{counted(c.segments, 'segment')} of up to {counted(part, 'step')}"
+        return f"{cut}: {kept}, and {counted(c.again, 'step')} run again."
 
     def _blocks(self):
         made, n = self.result, self.length
@@ -237,7 +237,10 @@ class CheckpointingLab(Lab):
                                               ("fewest", s and c.kept == made.best.kept)) if holds]  # fmt: skip
             rows.append((str(s) if s else "0, all stored", str(c.kept), str(n), str(c.again), ", ".join(marks)))
         current = next(i for i, s in enumerate(wanted) if s == made.chosen.cost.segments)
-        same = all(np.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(made.chosen.grads, made.everything.grads))
+        same = all(
+            np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
+            for a, b in zip(made.chosen.grads, made.everything.grads)
+        )
         names = ["the start", *(["the parameter"] if len(self.params) == 1 else
                                 [f"parameter {i + 1}" for i in range(len(self.params))])]  # fmt: skip
         grads = "; ".join(f"of {name} {summary(g)}" for name, g in zip(names, made.chosen.grads))
@@ -321,6 +324,5 @@ def checkpointing(step=None, start=0.5, *params, length: int = 64) -> Checkpoint
     """
     if step is None:
         step, params = (lambda h, w: h * w), params or (1.01,)
-    if not isinstance(length, int) or not 1 <= length <= LONGEST:
-        raise ValueError(f"length must be a whole number from 1 to {LONGEST}, got {clean(length)}")
-    return CheckpointingLab(step, start, params, length)
+    function(step, "checkpointing(lambda h, w: h * w, 0.5, 1.01)")
+    return CheckpointingLab(step, start, params, whole("length", length, 1, LONGEST))

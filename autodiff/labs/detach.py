@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def cut_gradients(graph: Graph, cut=()) -> Cuts:
     [1.5, 3.0]
     """
     edges, root = edges_of(graph), graph.roots[0].node
-    wrong = [n for n in cut if not (isinstance(n, int) and 1 <= n <= len(edges))]
+    wrong = [n for n in cut if isinstance(n, bool) or not isinstance(n, Integral) or not 1 <= n <= len(edges)]
     if wrong:
         raise ValueError(f"there is no edge {clean(wrong[0])}: they have the numbers 1 to {len(edges)}")
     nodes = [n for n in graph.nodes if n.kind in ("variable", "result") and (n.uses or n.node is root)]
@@ -135,8 +136,12 @@ class DetachLab(Lab):
         super().__init__(cut=())
 
     def _compute(self, values):
-        values["cut"] = tuple(sorted(set(values["cut"])))
-        return cut_gradients(self.graph, values["cut"])
+        cut = values["cut"]
+        if not isinstance(cut, (tuple, list, set, range)):
+            raise TypeError(f"cut must be a list of edge numbers, such as [1], got {clean(repr(cut))}")
+        made = cut_gradients(self.graph, cut)
+        values["cut"] = tuple(sorted(set(cut)))
+        return made
 
     def edge(self, number: int) -> str:
         """An edge in words: ``n1 into n2 = x - n1, operand b``."""

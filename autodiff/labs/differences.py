@@ -10,7 +10,7 @@ import numpy as np
 from ..drawing.text import clean, number, summary
 from ..recording import no_grad
 from ..tensor import Tensor
-from .lab import Lab, Shown, Table, Text, choice, finite_arrays, slider
+from .lab import Lab, Shown, Table, Text, choice, finite_arrays, function, real, slider
 from .plot import Plot
 from .ties import entry_names, gradient, input_names, recorded
 
@@ -107,7 +107,7 @@ def study(f, *inputs, steps=STEPS) -> Differences:
     >>> bool(1e-6 < curve.steps[curve.best] < 1e-4), bool(curve.errors[curve.best] < 1e-9)
     (True, True)
     """
-    arrays = finite_arrays(inputs, input_names(f, len(inputs)))
+    arrays = finite_arrays(inputs, input_names(function(f, "differences(np.exp, 1.0)"), len(inputs)))
     total = sum(a.size for a in arrays)
     if not 1 <= total <= MOST_ENTRIES:
         raise ValueError(f"this lab takes one to {MOST_ENTRIES} entries in all, got {total}")
@@ -168,13 +168,13 @@ class DifferencesLab(Lab):
 
     def __init__(self, f, inputs, step):
         self._made = study(f, *inputs)
-        super().__init__(dtype="float64", scheme="central", step=step)
+        super().__init__(dtype="float64", scheme="central", step=real("step", step))
 
     def _compute(self, values):
         for name, allowed in (("dtype", DTYPES), ("scheme", SCHEMES)):
             if values[name] not in allowed:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {clean(repr(values[name]))}")
-        step = float(values["step"])
+        step = real("step", values["step"])
         if not STEPS[-1] <= step <= STEPS[0]:
             raise ValueError(f"the step must lie between {STEPS[-1]:.0e} and {STEPS[0]:g}, got {step:g}")
         return self._made

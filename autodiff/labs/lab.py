@@ -6,6 +6,7 @@ import functools
 import textwrap
 import threading
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,35 @@ class Progress:
 
     def data(self) -> dict:
         return {"kind": "progress", "label": self.label, "value": self.value, "most": self.most}
+
+
+# What labs are given. An error says the same in a cell and beside the controls.
+
+
+def function(f, example: str):
+    """`f`, if it can be called; else an error that shows how a lab is made."""
+    if not callable(f):
+        raise TypeError(f"a lab takes a function first, got {clean(repr(f))}: labs.{example}")
+    return f
+
+
+def real(name: str, value, says: str = "a number") -> float:
+    """A number as a float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be {says}, got {clean(repr(value))}")
+    return float(value)
+
+
+def whole(name: str, value, least: int, most: int, says: str = "a whole number") -> int:
+    """A whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
+        raise ValueError(f"{name} must be {says} from {least} to {most}, got {clean(value)}")
+    return int(value)
+
+
+def counted(n: int, word: str) -> str:
+    """The number with its word: 1 step, 2 steps."""
+    return f"{n} {word}{'' if n == 1 else 's'}"
 
 
 def finite_arrays(inputs, names) -> list[np.ndarray]:
@@ -181,6 +211,8 @@ class Lab:
 
     def _lines(self) -> list[str]:
         blocks = [b.plain() for b in self._blocks()]
+        if not blocks:
+            blocks = [Text(self._trouble).plain()]
         body = [line for lines in blocks if lines for line in ["", *lines]]
         return [self.title, *body[1:]] if body else [self.title]
 
@@ -225,8 +257,12 @@ class Lab:
             try:
                 self._act({name: self._read(name, value) for name, value in asked.get("values", {}).items()})
             except Exception as error:  # whatever the user's function raises belongs beside the controls
-                self._trouble = clean(f"{type(error).__name__}: {error}", LONGEST)
+                self._trouble = self._told(error)
                 self._show()
+
+    @staticmethod
+    def _told(error: Exception) -> str:
+        return clean(f"{type(error).__name__}: {error}", LONGEST)
 
     def _act(self, changes: dict) -> None:
         self.set(**changes)

@@ -14,7 +14,7 @@ from ..graph import Node, reachable
 from ..rules import RULES, Rule
 from ..rules.nn import max_pool2d, relu
 from ..tensor import Tensor, Var
-from .lab import Lab, Shown, Table, Text, choice, finite_arrays, slider
+from .lab import Lab, Shown, Table, Text, choice, finite_arrays, function, real, slider
 from .plot import BOTTOM, HEIGHT, RIGHT, SIDE, TOP, WIDTH, Plot, round_step, span
 from .rebuilt import rebuilt
 
@@ -25,6 +25,7 @@ NEARER = 10.0 ** -np.arange(6)
 CLOSE = 1e-4  # slopes nearer than this are one slope
 DIRECTIONS = 60  # at random, the same in every run
 MOST_ENTRIES = 64
+EXAMPLE = "ties(lambda x: x.max(), [1.0, 3.0, 3.0])"
 
 EXTREMA = {np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin}
 PAIRS = {np.maximum, np.minimum, np.fmax, np.fmin}
@@ -97,7 +98,7 @@ def compare(f, *inputs) -> Ties:
     >>> [(a.convention, a.grads[0].tolist(), a.valid) for a in made.answers[:3]]
     [('split', [0.0, 0.5, 0.5], True), ('each', [0.0, 1.0, 1.0], False), ('first', [0.0, 1.0, 0.0], True)]
     """
-    arrays = finite_arrays(inputs, input_names(f, len(inputs)))
+    arrays = finite_arrays(inputs, input_names(function(f, EXAMPLE), len(inputs)))
     at, shapes = np.concatenate([a.ravel() for a in arrays]), [a.shape for a in arrays]
     variables, root = recorded(f, arrays)
     found = {}
@@ -402,7 +403,7 @@ class TiesLab(Lab):
         if values["entry"] not in self.entries:
             raise ValueError(f"there is no entry {clean(values['entry'])!r}; there are {', '.join(self.entries)}")
         x = self._flat.copy()
-        x[self.entries.index(values["entry"])] = float(values["value"])
+        x[self.entries.index(values["entry"])] = real("value", values["value"])
         return x
 
     def _compute(self, values):
@@ -615,5 +616,5 @@ def ties(f, *inputs) -> TiesLab:
     (False, 'shares sum to 2 instead of 1')
     """
     if not inputs:
-        raise TypeError("ties takes a function and at least one input: labs.ties(lambda x: x.max(), [1.0, 3.0, 3.0])")
-    return TiesLab(f, finite_arrays(inputs, input_names(f, len(inputs))))
+        raise TypeError(f"ties takes a function and at least one input: labs.{EXAMPLE}")
+    return TiesLab(f, finite_arrays(inputs, input_names(function(f, EXAMPLE), len(inputs))))

@@ -15,8 +15,9 @@ from ..drawing.text import clean, number
 from ..optim import SGD, AdamW
 from ..recording import no_grad
 from ..rules.nn import softplus
+from ..structure import leaves
 from ..tensor import Tensor, Var
-from .lab import LONGEST, Lab, Progress, Shown, Table, Text, button, choice, slider
+from .lab import Lab, Progress, Shown, Table, Text, button, choice, counted, real, slider, whole
 from .plot import Plot
 
 RATES = [m * 10.0**k for k in range(-4, 2) for m in (1, 2, 5)]
@@ -24,6 +25,7 @@ EPOCHS = [1, 2, 3, 5, 10, 15, 20, 30, 50, 100, 200, 500, 1000]
 OPTIMISERS = {"SGD": SGD, "AdamW": AdamW}
 SECONDS_BETWEEN_VIEWS = 0.1
 DIVERGED = 1e12
+SEEDS = 0, 2**63
 DRAWN = 400  # points of a curve
 
 
@@ -169,18 +171,19 @@ def _ended(task: Task, history: History, how: str) -> History:
     score = None
     if task.score is not None and how != "diverged":
         with no_grad():
-            score = float(task.score(*task.data))
+            score = real("score(*data)", task.score(*task.data))
     return replace(history, ended=how, score=score)
 
 
 def _check(task: Task, s: dict) -> None:
+    """Make plain numbers of the settings; an error for one that can't be used."""
     if s["optimiser"] not in OPTIMISERS:
         raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}, got {clean(repr(s['optimiser']))}")
-    if not (isinstance(s["lr"], (int, float)) and 0 <= s["lr"] < math.inf):
+    s["lr"] = real("lr", s["lr"], "a number from 0 on")
+    if not 0 <= s["lr"] < math.inf:
         raise ValueError(f"lr must be a number from 0 on, got {clean(s['lr'])}")
-    for name, most in (("batch", task.size), ("epochs", 100_000)):
-        if not isinstance(s[name], int) or not 1 <= s[name] <= most:
-            raise ValueError(f"{name} must be a whole number from 1 to {most:,}, got {clean(s[name])}")
+    for name, least, most in (("batch", 1, task.size), ("epochs", 1, 100_000), ("seed", *SEEDS)):
+        s[name] = whole(name, s[name], least, most)
 
 
 # The lab
@@ -252,7 +255,7 @@ class TrainingLab(Lab):
             self.result = self._kept
             if not background:
                 raise
-            self._trouble = clean(f"{type(error).__name__}: {error}", LONGEST)
+            self._trouble = self._told(error)
         finally:
             if background:
                 self._thread = None
@@ -296,9 +299,10 @@ class TrainingLab(Lab):
     def _summary(self):
         run = self.result
         s, last = run.settings, run.losses[-1] if run.losses else math.nan
-        how = {"done": f"{run.epochs} epochs", "stopped": f"stopped after {run.epochs} of {s['epochs']} epochs",
-               "diverged": self._away(), "running": "running"}[run.ended]  # fmt: skip
-        score = "" if run.score is None else f", {run.score:.1%} right"
+        most = counted(s["epochs"], "epoch")
+        how = {"done": most, "stopped": f"stopped after {run.epochs} of {most}", "diverged": self._away(),
+               "running": "running"}[run.ended]  # fmt: skip
+        score = "" if run.score is None or not math.isfinite(run.score) else f", {run.score:.1%} right"
         return f"{_settings(s)}: {how}, loss {_loss(run.losses[0])} before and {_loss(last)} now{score}."
 
     def _away(self) -> str:
@@ -396,6 +400,7 @@ def training(loss="classifier", params=None, data=None, *, score=None, lr=None, 
     >>> lab.result.ended, [round(p.item()) for p in lab.task.params]
     ('done', [2, -1])
     """
+    whole("seed", seed, *SEEDS)
     if isinstance(loss, str):
         if loss not in ("classifier", "regression") or params is not None or data is not None:
             raise ValueError(
@@ -405,7 +410,10 @@ def training(loss="classifier", params=None, data=None, *, score=None, lr=None, 
     else:
         if params is None or data is None:
             raise TypeError("a loss of your own needs params=, the Vars in it, and data=, arrays with a row an example")
-        params = (params,) if isinstance(params, Var) else tuple(params)
+        params = tuple(leaves(params))
+        if not params or not all(isinstance(p, Var) for p in params):
+            got = clean(repr(next((p for p in params if not isinstance(p, Var)), params)))
+            raise TypeError(f"params must be the Vars in the loss, one or more, got {got}")
         arrays = tuple(np.asarray(a) for a in (data if isinstance(data, (tuple, list)) else (data,)))
         if not arrays or any(a.ndim == 0 or len(a) != len(arrays[0]) or not len(a) for a in arrays):
             shapes = ", ".join(str(a.shape) for a in arrays)

@@ -3,6 +3,7 @@
 // Below this a picture scrolls instead of shrinking; the text of a graph is larger than that of a plot.
 const SMALLEST = { graph: 0.72, plot: 0.8 };
 const FEW = 4; // options up to this many are shown at once
+const MANY = 12; // boxes above this many scroll, so that the picture stays in sight
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -75,7 +76,8 @@ const KINDS = {
       input.addEventListener("blur", () => point(null));
       return input;
     });
-    const options = make("div", { class: "ad-options" });
+    const many = control.options.length > MANY;
+    const options = make("div", { class: many ? "ad-options ad-many" : "ad-options" });
     control.options.forEach((option, i) => {
       const label = make("label", {}, inputs[i], option.text);
       label.addEventListener("pointerenter", () => point(option.part));
@@ -87,13 +89,20 @@ const KINDS = {
     const update = (state, pending) => {
       if (!pending) control.options.forEach((o, i) => (inputs[i].checked = state.value.includes(o.value)));
     };
-    const toggle = (value) => inputs[control.options.findIndex((o) => o.value === value)]?.click();
+    const toggle = (value) => {
+      const input = inputs[control.options.findIndex((o) => o.value === value)];
+      if (!input) return;
+      const { offsetTop: top, offsetHeight: height } = input.parentElement;
+      if (many) options.scrollTop = top - options.offsetTop - (options.clientHeight - height) / 2;
+      input.click();
+    };
     return { element, update, toggle };
   },
 
   text(control, send) {
     const input = make("input", { type: "text", "aria-label": control.label, placeholder: control.hint, autocomplete: "off",
       spellcheck: "false" });
+    input.value = input.dataset.sent = control.value;
     const commit = () => {
       if (input.value !== input.dataset.sent) send((input.dataset.sent = input.value));
     };

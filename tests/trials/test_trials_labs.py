@@ -289,3 +289,84 @@ def test_23_nothing_that_the_lab_of_the_lesson_uses_is_bound_again():
              if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {f.name for cell in cells[at + 1 :] for f in ast.walk(cell) if isinstance(f, ast.FunctionDef)}
     assert "trained" in used and "params" in bound and not (used - {"x", "y"}) & bound
+
+
+# Bad input, in a cell and beside the controls
+
+SHAPES = [("4,3", "4"), ("4,x", "3"), ("4,3", "-1"), ((2.0,), "3"), (None, "3"), ("2,3", "4,3", "3"), ("9" * 12, "1")]
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_24_shapes_that_do_not_fit_are_a_sentence_in_a_cell_as_in_the_box(shapes):
+    lab, good = labs.broadcasting(*shapes), labs.broadcasting(*["1"] * len(shapes))
+    good._answer({"count": 1, "values": dict(zip("abc", shapes))})
+    assert lab.result is None and good.result is not None
+    assert lab._view()["trouble"] == good._view()["trouble"] != ""
+    assert " ".join(lab._trouble.split()) in shown(lab) and lab._view()["blocks"] == []
+    boxes = {c["name"]: c["value"] for c in lab._controls()}
+    assert [boxes[n] == s for n, s in zip("abc", shapes) if isinstance(s, str)]
+    for name in boxes:  # each is put right in its box, one after the other
+        lab._answer({"count": 2, "values": {name: "5,2"}})
+    assert lab._trouble == "" and lab.result.shape == (5, 2) and "(5, 2)" in shown(lab)
+
+
+def test_24_what_stands_in_a_box_counts_when_the_other_is_changed():
+    lab = labs.broadcasting("4,3", "3")
+    for name, text, fits in (("a", "5,2", False), ("b", "5,2", True), ("b", "x", False), ("b", "2", True)):
+        lab._answer({"count": 1, "values": {name: text}})
+        assert (lab._trouble == "") == fits
+    assert lab.values == {"a": (5, 2), "b": (2,)}
+    lab._answer({"count": 1, "values": {"b": "7"}})
+    lab.set(a="7,2")  # from Python all is said at once: what was left in a box is forgotten
+    lab._answer({"count": 1, "values": {"a": "4,2"}})
+    assert lab.values == {"a": (4, 2), "b": (2,)}
+
+
+w = ad.Var(0.0, name="w")
+squares = lambda x: ((w - x) ** 2).mean()
+BAD = {  # how it is made or moved, and the name that the sentence starts with
+    "no function": (lambda: labs.ties(None, 1.0), "a lab takes a function first"),
+    "swapped": (lambda: labs.ties([1.0, 2.0], np.max), "a lab takes a function first"),
+    "a word": (lambda: labs.ties(np.abs, "two"), "x must be"),
+    "complex": (lambda: labs.differences(np.abs, 1j), "x must be"),
+    "ragged": (lambda: labs.ties(np.max, [[1, 2], [3]]), "x must be"),
+    "value": (lambda: labs.ties(np.abs, 0.0).set(value="two"), "value must be a number, got 'two'"),
+    "step": (lambda: labs.differences(np.exp, 1.0, step=None), "step must be a number, got None"),
+    "step by set": (lambda: labs.differences(np.exp, 1.0).set(step="x"), "step must be a number"),
+    "numbers for a function": (lambda: labs.differences(1.0, 2.0), "a lab takes a function first"),
+    "cut": (lambda: labs.detach(np.exp, 1.0).set(cut=1), "cut must be a list of edge numbers"),
+    "cut of words": (lambda: labs.detach(np.exp, 1.0).set(cut=[1, "a"]), "there is no edge a"),
+    "cut of truth": (lambda: labs.detach(np.exp, 1.0).set(cut=[True]), "there is no edge True"),
+    "rate": (lambda: labs.training("regression", epochs=1).run(lr="fast"), "lr must be a number"),
+    "epochs": (lambda: labs.training(epochs=True), "epochs must be a whole number"),
+    "seed": (lambda: labs.training(seed=-1), "seed must be a whole number"),
+    "arrays for Vars": (lambda: labs.training(squares, np.ones(2), np.ones(3)), "params must be the Vars"),
+    "no Vars": (lambda: labs.training(squares, [], np.ones(3)), "params must be the Vars"),
+    "score": (lambda: labs.training(squares, w, np.ones(3), score=lambda x: None), "score"),
+    "recurrence": (lambda: labs.checkpointing(3.0), "a lab takes a function first"),
+    "start": (lambda: labs.checkpointing(lambda h: h * 2, "x"), "start must be"),
+    "length": (lambda: labs.checkpointing(length="x"), "length must be a whole number"),
+    "segments": (lambda: labs.checkpointing().set(segments=1.5), "segments must be a whole number"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_24_bad_input_to_a_lab_is_named_in_a_sentence(name):
+    make, said = BAD[name]
+    with pytest.raises((TypeError, ValueError)) as caught:
+        make()
+    assert str(caught.value).startswith(said)
+
+
+def test_24_numbers_of_numpy_and_structures_of_vars_are_numbers_and_vars():
+    one = np.int64(1)
+    lab = labs.training(squares, {"w": w}, np.ones(3), lr=np.float32(0.1), epochs=one, batch=one, seed=one)
+    assert lab.result.ended == "done" and "1 epoch," in shown(lab)
+    assert "1 segment of up to 1 step" in shown(labs.checkpointing(length=one))
+    assert labs.broadcasting((np.int64(4), 3), "3").result.shape == (4, 3)
+    assert labs.ties(np.abs, ad.Var(0.0)).result.tied
+
+
+def test_22_gradients_that_are_not_numbers_are_not_called_different():
+    lab = labs.checkpointing(lambda h, k: h * k, 0.5, math.nan, length=4)
+    assert "NOT the same" not in shown(lab) and "the same as with everything stored" in shown(lab)
