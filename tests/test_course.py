@@ -114,7 +114,7 @@ RIGHT = Right({"02.a": (-12, -12.0, -24), "02.b": (mul_backward,), "02.c": (back
 @pytest.mark.parametrize("task", TASKS)
 def test_a_right_answer_passes_with_the_same_output_for_every_seed(task):
     shown = set()
-    for seed in (None, 0, 1, 2, 3):
+    for seed in (None, 3):  # test_seeds.py has the smaller ones
         outcome = check(task, *RIGHT[task], seed=seed)
         assert outcome and outcome.status == PASSED and outcome.fault is None, outcome
         shown.add((outcome.text(), outcome.html()))
