@@ -133,7 +133,7 @@ def numpy_functions() -> str:
 
     def names(functions):
         found = {name_of(f) for f in functions if (getattr(f, "__module__", "") or "").startswith("numpy") or
-                 type(f).__name__ == "ufunc"}  # fmt: skip
+                 "ufunc" in (type(f).__name__, type(getattr(f, "__self__", None)).__name__)}  # fmt: skip
         return ", ".join(f"`{n}`" for n in sorted(found))
 
     smooth = [f for f in {**RULES, **COMPOSED} if f in COMPOSED or RULES[f].differentiable]
