@@ -162,7 +162,7 @@ def _last_changes(h, s, noise):
     Pairs of a step and the change per factor e, the smallest step last; none where the slopes have settled.
     """
     folds = np.log(h[:-1] / h[1:])
-    rate, at = np.diff(s) / folds, np.sqrt(h[:-1] * h[1:])
+    rate, at = np.diff(s) / folds, np.sqrt(h[:-1]) * np.sqrt(h[1:])
     hidden = 20 * (noise * (1 / h[:-1] + 1 / h[1:]) + np.finfo(float).eps * np.abs(s[1:])) / folds
     seen = np.flatnonzero(np.abs(rate) > hidden)
     if not len(seen) or (hidden[seen[-1] + 1 :] < 0.5 * abs(rate[seen[-1]])).any():
@@ -175,7 +175,8 @@ def _last_changes(h, s, noise):
 
 def _order(first, then) -> float:
     """The power of the step that a rate of change follows, from two pairs of them."""
-    return math.log(abs(then[1] / first[1])) / math.log(then[0] / first[0])
+    (a, q), (b, r) = first, then
+    return (math.log(abs(r)) - math.log(abs(q))) / (math.log(b) - math.log(a))
 
 
 def _unbounded(h, s, floor):

@@ -53,6 +53,12 @@ def test_17_an_entry_that_is_right_does_not_hide_one_whose_slopes_cancel():
     assert report.verdict == "not finite" and report.worst.index == (1,) and "1 of 4 entries" in str(report)
 
 
+def test_17_so_close_to_0_a_slope_is_large_and_finite():
+    x = np.array([1e-5, 1e-9, 1e-15, 1e-30, 1e-200])
+    for f in (entropy, np.sqrt, np.log, np.cbrt):
+        assert ad.gradcheck(f, x)
+
+
 @pytest.mark.parametrize("power", (1.01, 1.1, 1.5, 2.0))
 def test_17_a_slope_that_falls_slowly_is_not_called_infinite(power):
     assert ad.gradcheck(lambda x: np.where(x == 0, 0, abs(np.where(x == 0, 1, x)) ** power), 0.0)
