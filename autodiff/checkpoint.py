@@ -11,6 +11,7 @@ from .backward import propagate, strong_zeros
 from .graph import Node, captured, differentiable_inputs, is_floating
 from .recording import NO_PARAMS, alias, constant, frozen, new_id, record, recording
 from .rules import Rule
+from .structure import leaves, rebuilt
 from .tensor import Tensor
 
 
@@ -18,8 +19,8 @@ def checkpoint(f: Callable) -> Callable:
     """The same function with a graph of one node: its interior values are dropped, and recomputed in the backward pass.
 
     The gradients are the same, also of tracked tensors that `f` captures, also to second order, and checkpoints may be
-    nested. `f` takes tensors, arrays or anything else and returns one Tensor, else TypeError; it must give the same
-    value when called again, else RuntimeError in the backward pass.
+    nested. `f` takes tensors, arrays or anything else and returns one Tensor, else TypeError; it must compute the same
+    value from the same tensors when called again, else RuntimeError in the backward pass.
 
     >>> import numpy as np, autodiff as ad
     >>> x = ad.Var(0.5)
@@ -33,17 +34,16 @@ def checkpoint(f: Callable) -> Callable:
         if not recording.get():
             return f(*args, **kwargs)
         start = new_id()
-        args = [frozen(a) if isinstance(a, np.ndarray) else a for a in args]
-        kwargs = {k: frozen(v) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
-        own = [_alias(a) for a in args]
-        value = f(*own, **kwargs)
+        own, given = [_alias(a) for a in args], kwargs
+        args, kwargs = _kept([list(args), kwargs])
+        value = f(*own, **given)
         if not isinstance(value, Tensor):
             name = getattr(f, "__name__", "the function")
             raise TypeError(f"checkpoint: {name} must return one Tensor, got {type(value).__name__}; "
                             "checkpoint several results one by one, or stack them")  # fmt: skip
         if not value.tracked or value.id < start:
             return value
-        outside = tuple(t for t in captured(start, [value], (t for t in own if isinstance(t, Node))) if t._role)
+        outside = _outside(start, value, own)
         tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, Node)]
         inputs = (*(a for _, a in tensors), *outside)
         again = functools.partial(_shares, f, args, [i for i, _ in tensors], outside, kwargs)
@@ -56,6 +56,16 @@ def checkpoint(f: Callable) -> Callable:
 
 def _no_forward(*values):
     raise TypeError("a checkpoint is run by calling the function again")
+
+
+def _kept(tree):
+    """A structure like this, safe from later writes to lists, dicts and arrays in it."""
+    return rebuilt(tree, iter([frozen(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves(tree)]))
+
+
+def _outside(start: int, value: Node, own) -> tuple[Node, ...]:
+    """The older tensors that `value` was computed from since `start`, other than by way of the arguments `own`."""
+    return tuple(t for t in captured(start, [value], (t for t in own if isinstance(t, Node))) if t._role)
 
 
 def _alias(x):
@@ -71,7 +81,7 @@ def _shares(f, args, positions, outside, kwargs, g, y, *operands):
     token = recording.set(True)
     try:
         start = new_id()
-        args = list(args)
+        args, kwargs = rebuilt([args, kwargs], iter(leaves([args, kwargs])))  # `f` may write to lists and dicts
         for i in positions:
             args[i] = _alias(args[i])
         value = f(*args, **kwargs)
@@ -80,6 +90,13 @@ def _shares(f, args, positions, outside, kwargs, g, y, *operands):
             raise RuntimeError(
                 "a checkpointed function gave another value when it was run again: it must depend on its arguments "
                 "and captured tensors only. Pass random numbers in as arguments"
+            )
+        found = _outside(start, value, args)
+        if not {*outside} <= {*found} or any([t.tracked for t in {*found} - {*outside}]):
+            raise RuntimeError(
+                "a checkpointed function captured other tensors when it was run again: a variable that it uses has "
+                "another value now (as that of a loop has), or it keeps results from one call to the next. Pass such "
+                "tensors in as arguments"
             )
         targets = [*(args[i] for i in positions), *outside]
         order = _newer(value, start, set(args[i] for i in positions))
