@@ -22,6 +22,10 @@ def walk(tree, name: str = "", *others) -> Iterator[tuple]:
             yield from walk(tree[key], f"{name}[{key!r}]", *[other[key] for other in others])
     elif tree is not None:
         yield (name, tree, *others)
+    else:
+        for other in others:
+            if other is not None:
+                raise ValueError(f"{name}: expected None, as there is no leaf, got a {type(other).__name__}")
 
 
 def leaves(tree) -> list:
@@ -33,11 +37,18 @@ def rebuilt(tree, new: Iterator):
     """A structure like `tree`, each of its leaves replaced by the next of `new`."""
     if isinstance(tree, dict):
         made = {} if type(tree) is dict else copy.copy(tree)
-        made.update({key: rebuilt(item, new) for key, item in tree.items()})
+        for key, item in tree.items():
+            made[key] = rebuilt(item, new)  # not by `update`, which adds in a Counter
         return made
     if isinstance(tree, (tuple, list)):
         items = [rebuilt(item, new) for item in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+        if isinstance(tree, tuple):
+            return tree._make(items) if hasattr(tree, "_make") else type(tree)(items)
+        if type(tree) is list:
+            return items
+        made = copy.copy(tree)
+        made[:] = items
+        return made
     return None if tree is None else next(new)
 
 

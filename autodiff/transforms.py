@@ -177,7 +177,7 @@ class _Run:
 
     def __init__(self, f, args, kwargs, positions, *, several=False, along=()):
         self.start, self.recorded = new_id(), recording.get()
-        self.f, self.primals = f, tuple(args[i] for i in positions)
+        self.f, self.primals = f, tuple(rebuilt(args[i], iter(leaves(args[i]))) for i in positions)  # theirs may change
         given = leaves([*args, *kwargs.values(), *along])
         with _inside(recorded=True):
             named = [leaf for i in positions for leaf in walk(args[i], _argument(f, i))]
@@ -270,6 +270,8 @@ def _own(value, name: str, f) -> Tensor:
 def _tangent(name: str, x, t) -> Tensor:
     """The tangent `t` of the leaf `x`; `name` is what to call the tangent."""
     x = x if isinstance(x, Node) else np.asarray(plain(x, "jvp"))
+    if t is None:
+        raise ValueError(f"{name} is None, expected shape {x.shape}, the shape of its primal")
     weak = isinstance(t, (int, float)) and not isinstance(t, np.generic)
     t = t if isinstance(t, Node) else constant(np.asarray(plain(t, "jvp"), x.dtype if weak else None))
     if t.shape != x.shape:

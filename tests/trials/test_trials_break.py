@@ -1,5 +1,7 @@
 """What a hostile reader of transforms, passes, checkpoints and reasons found."""
 
+from collections import Counter, OrderedDict, defaultdict, namedtuple
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,58 @@ def test_a_checkpoint_keeps_its_arguments_with_structure_as_they_were():
     log, y = [], ad.Var(2.0)
     assert ad.checkpoint(lambda a, log: log.append(a.item()) or a * a)(y, log=log).backward()[y].item() == 4
     assert log == [2]
+
+
+# Structures
+
+
+class Layer(list):
+    """A list with something of its own."""
+
+    def __init__(self, name, items=()):
+        super().__init__(items)
+        self.name = name
+
+
+class Pair(namedtuple("Pair", "a b")):
+    def __new__(cls, both):
+        return super().__new__(cls, both, both)
+
+
+@pytest.mark.parametrize("p", [Counter(a=2.0, b=3.0), OrderedDict(a=2.0, b=3.0), defaultdict(float, a=2.0, b=3.0)])
+def test_a_gradient_in_a_dict_of_another_kind_takes_the_place_of_the_value(p):
+    assert ad.grad(lambda p: p["a"] * p["b"])(p) == {"a": 3, "b": 2} and type(ad.grad(lambda p: p["a"])(p)) is type(p)
+
+
+def test_a_gradient_in_a_sequence_of_another_kind_needs_no_constructor():
+    g = ad.grad(lambda p: p[0] * p[1] if p.name == "first" else None)(Layer("first", [2.0, 3.0]))
+    assert type(g) is Layer and (g, g.name) == ([3, 2], "first")
+    assert ad.grad(lambda p: p.a * p.b**2)(Pair(2.0))._asdict() == {"a": 4, "b": 8}
+
+
+def test_a_gradient_has_the_structure_that_the_argument_had():
+    p = [2.0, 3.0]
+    _, pullback = ad.vjp(lambda p: p[0] * p[1], p)
+    for change in (lambda: p.append(4.0), p.clear):
+        change()
+        assert pullback() == ([3, 2],)
+    p = {"a": 2.0}
+    assert ad.grad(lambda own: p.update(b=1.0) or own.update(c=1.0) or own["a"] ** 2)(p) == {"a": 4}
+
+
+@pytest.mark.parametrize("call", [
+    lambda p, t: ad.hvp(lambda p: p["a"] ** 2, p, t),
+    lambda p, t: ad.jvp(lambda p: p["a"] ** 2, (p,), (t,)),
+])  # fmt: skip
+@pytest.mark.parametrize("p, t", [(None, 5.0), (None, {}), (3.0, None)], ids=str)
+def test_nothing_and_something_are_unlike(call, p, t):
+    with pytest.raises(ValueError, match=r"tangent of p\['b'\].* None"):
+        call({"a": 3.0, "b": p}, {"a": 1.0, "b": t})
+
+
+def test_an_optimiser_refuses_a_gradient_of_nothing():
+    params = {"w": ad.Var(1.0), "b": None}
+    with pytest.raises(ValueError, match=r"params\['b'\]: expected None"):
+        ad.optim.SGD(params, lr=0.5).step({"w": 1.0, "b": 1.0})
+    ad.optim.SGD(params, lr=0.5).step({"w": 1.0, "b": None})
+    assert params["w"].item() == 0.5
