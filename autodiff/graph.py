@@ -14,12 +14,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from .freeing import FreedInTurn
-from .rules import Rule
+from .rules import RULES, Rule, astype
 
 # The role of a node in a backward pass.
 CUT = 0  # gets no gradient: integers, results of non-differentiable functions, whatever leads to no Var
 SLOT = 1  # gets a gradient as a direct input of a visited op, but there is nothing below it: a plain floating leaf
 PATH = 2  # visited: a Var, what differentiable functions make of one, and a plain tensor cast or broadcast to meet it
+
+MEETS = RULES[astype], RULES[np.broadcast_to]  # what a plain tensor is taken through to meet one on a path
 
 
 class StaleGraphError(RuntimeError):
@@ -125,7 +127,7 @@ def leading_to(targets: set[Node], root: Node, ends: list | None = None) -> tupl
     """
     if not targets:
         return [], set()
-    plain = any([t._role != PATH for t in targets])  # a Var is reached through nodes on a path to a Var
+    plain = any([_is_plain(t) for t in targets])  # others are reached through nodes on a path to a Var
     oldest = min([t._id for t in targets])  # what is older than all of them leads to none
     found, all_lead = _walk(root, targets, oldest, plain, False, ends)
     if all_lead:
@@ -144,13 +146,20 @@ def leading_to(targets: set[Node], root: Node, ends: list | None = None) -> tupl
     return order, leads
 
 
+def _is_plain(t: Node) -> bool:
+    """Whether `t` is on no path to a Var: a plain tensor, also one cast and broadcast to meet what is."""
+    while t._rule in MEETS:
+        t = t._inputs[0]
+    return t._role != PATH
+
+
 def _walk(root: Node, targets, oldest: int, plain: bool, stale_ok: bool, ends: list | None = None):
     """What differentiable paths from `root` reach, users first, and whether all of it and all beside it is asked for.
 
     `plain`: also what is on no path to a Var. Nothing below the id `oldest` is visited. `ends`: a list to which is
     added what such paths end at: plain tensors, results without a gradient, and nodes without a partial for an input.
     """
-    found, seen, all_lead, tensor = [root], {root}, not plain, Node.kind
+    found, seen, all_lead, tensor = [root], {root}, not plain and root._role == PATH, Node.kind
     ends = [] if ends is None else ends
     for node in found:  # grows while we walk it
         rule = node._rule

@@ -115,3 +115,34 @@ def test_an_optimiser_refuses_a_gradient_of_nothing():
         ad.optim.SGD(params, lr=0.5).step({"w": 1.0, "b": 1.0})
     ad.optim.SGD(params, lr=0.5).step({"w": 1.0, "b": None})
     assert params["w"].item() == 0.5
+
+
+# What a pass visits
+
+
+def reason_of(call) -> str:
+    with pytest.raises(ad.MissingGradientError) as error:
+        call()
+    return error.value.reason
+
+
+@pytest.mark.parametrize("f", [np.floor, lambda x: 0 * x, ad.custom_op(vjps=[None])(lambda a: a * 2)])
+def test_a_root_that_passes_nothing_on_leads_to_nothing(f):
+    x = ad.Var(1.5)
+    assert ad.sorted_nodes(f(x), [x]) == ad.sorted_nodes(f(x)) == []
+    assert [reason_of(lambda: f(x).backward(wrt=w)[x]) for w in (None, [x])] == ["pruned"] * 2  # noqa: B023
+    y = f(x)
+    assert y.backward(wrt=[x, y])[y].item() == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_plain_tensor_that_was_broadcast_can_be_asked_for_where_no_var_is_reached(dtype):
+    k = ad.Tensor(np.array(2.0, dtype))
+    y = np.floor(ad.Var([1.5, 2.5])) * k
+    t, between = y.op.inputs[1], []
+    while t is not k:
+        between.append(t)
+        t = t.op.inputs[0]
+    assert len(between) == 1 + (dtype is np.float32)
+    for t in (*between, k):
+        assert y.backward(wrt=[t])[t].data.sum() == 3  # 1 + 2
