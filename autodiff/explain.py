@@ -79,6 +79,9 @@ class Pass:
         self.visited, self.kept = [t._id for t in order], [t._id for t in kept] if kept else ()
         self.behind, self.cuts = _beyond(ends, self.visited) if ends else ((), ())
 
+    def __getstate__(self):
+        return None, {n: getattr(self, n) for n in self.__slots__} | {"cuts": [(cut, _gone) for cut, _ in self.cuts]}
+
     def why(self, tensor: Node) -> tuple[str, str | None]:
         """The key of `WHY`, and the label of what is in the way."""
         id = tensor._id
@@ -91,10 +94,9 @@ class Pass:
             return "not_reached" if left else "taken", None
         if id in self.behind:
             return ("pruned", self.behind[id]) if self.behind[id] else ("unneeded", None)
-        for cut, source in self.cuts:
-            barrier = _between(source(), tensor)
-            if barrier:
-                return "behind", cut if barrier is True else barrier
+        barrier = _cut_between(self.cuts, tensor)
+        if barrier is not None:
+            return "behind", barrier
         lost = [cut for cut, source in self.cuts if source() is None]
         if lost:
             return "detached", lost[0]
@@ -107,40 +109,42 @@ class Pass:
 def _beyond(ends, visited) -> tuple[dict, list]:
     """What lies beyond the `ends`: id -> label of the nearest node that passes nothing on, or None; and the detached
     leaves among it, each with a weak reference to what it was cut from."""
-    known, behind, cuts, todo = None, {}, [], []
+    behind, cuts, todo, seen, visited = {}, [], [], set(), set(visited)
     for t in dict.fromkeys(ends):
         if t._rule is not None:
             todo.append((t, None))
         elif getattr(t, "_source", None) is not None:
             cuts.append((t.label, t._source))
     for t, barrier in todo:  # grows while we walk it
-        known = set(visited) if known is None else known
-        if t._id not in known:
-            known.add(t._id)
-            behind[t._id] = barrier
-        elif t._role != PATH:
+        if t in seen:
             continue
+        seen.add(t)
+        if t._id not in visited:
+            behind[t._id] = barrier
         if barrier is None and getattr(t, "_source", None) is not None:
             cuts.append((t.label, t._source))
         open_to = set(differentiable_inputs(t))
         for below in t._inputs:
-            if isinstance(below, Node) and below._id not in known:
+            if isinstance(below, Node) and below not in seen and below._id not in visited:
                 todo.append((below, barrier if below in open_to else t.label))
     return behind, cuts
 
 
-def _between(source: Node | None, tensor: Node):
-    """Whether `source` was computed from `tensor`: True, or the label of a further detach between them."""
-    todo, seen = [(source, True)] if source is not None else [], {source}
-    for node, barrier in todo:
+def _gone() -> None:
+    """What a weak reference to an original becomes where a store is copied or pickled."""
+
+
+def _cut_between(cuts, tensor: Node) -> str | None:
+    """The label of a detached leaf whose original was computed from `tensor`, through whatever detaches."""
+    todo, seen = [(source(), cut) for cut, source in cuts], {None}
+    for node, cut in todo:  # grows while we walk it
+        if node in seen:
+            continue
         if node is tensor:
-            return barrier
+            return cut
+        seen.add(node)
         source = getattr(node, "_source", None)
-        below = [t for t in node._inputs if isinstance(t, Node)]
         if source is not None:
-            below, barrier = [t for t in (source(),) if t is not None], node.label
-        for t in below:
-            if t not in seen:
-                seen.add(t)
-                todo.append((t, barrier))
+            todo.append((source(), node.label))
+        todo.extend((t, cut) for t in node._inputs if isinstance(t, Node))
     return None

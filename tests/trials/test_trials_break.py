@@ -1,5 +1,8 @@
 """What a hostile reader of transforms, passes, checkpoints and reasons found."""
 
+import copy
+import pickle
+import time
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 
 import numpy as np
@@ -138,11 +141,60 @@ def test_a_root_that_passes_nothing_on_leads_to_nothing(f):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_plain_tensor_that_was_broadcast_can_be_asked_for_where_no_var_is_reached(dtype):
     k = ad.Tensor(np.array(2.0, dtype))
-    y = np.floor(ad.Var([1.5, 2.5])) * k
-    t, between = y.op.inputs[1], []
+    product = np.floor(ad.Var([1.5, 2.5])) * k
+    y = -product
+    t, between = product.op.inputs[1], []
     while t is not k:
         between.append(t)
         t = t.op.inputs[0]
     assert len(between) == 1 + (dtype is np.float32)
     for t in (*between, k):
-        assert y.backward(wrt=[t])[t].data.sum() == 3  # 1 + 2
+        assert y.backward(wrt=[t])[t].data.sum() == -3  # -(1 + 2)
+
+
+# Why a gradient is missing
+
+
+def seconds(call):
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def test_what_lies_behind_a_pruned_part_is_walked_once():
+    x = h = ad.Var(1e-30)
+    for _ in range(60):  # 2^60 paths
+        h = h + h
+    y = x * np.floor(h)
+    assert seconds(lambda: y.backward()) < 1
+    assert reason_of(lambda: y.backward()[h]) == "pruned"
+
+
+def test_many_detached_leaves_are_asked_together():
+    x = h = ad.Var(0.5)
+    loss = 0.0
+    for _ in range(1000):
+        h, before = np.tanh(h), h
+        loss = loss + (h - before.detach()) ** 2
+    store, other, inner = loss.backward(), ad.Var(1.0), np.sin(x)
+    assert seconds(lambda: reason_of(lambda: store[other])) < 1
+    assert reason_of(lambda: store[other]) == "foreign"
+    y = (np.exp(inner).detach() * 2.0).detach() * x
+    assert reason_of(lambda: y.backward()[inner]) == "detached"
+
+
+def test_what_lies_below_an_operand_without_a_partial_is_pruned_whatever_is_asked():
+    first_only = ad.custom_op(vjps=[lambda g, y, a, b: g * b, None])(lambda a, b: a * b)
+    k, z = ad.Tensor(2.0), ad.Var(3.0)
+    y = ad.Var(1.0) * first_only(k, np.exp(z))
+    for wrt in (None, [k, z], [z]):
+        assert reason_of(lambda: y.backward(wrt=wrt)[z]) == "pruned"  # noqa: B023
+    assert y.backward(wrt=[k, z])[k].item() == pytest.approx(np.exp(3.0))
+
+
+def test_a_store_with_a_detach_behind_it_can_be_copied_and_pickled():
+    x, w = ad.Var(3.0), ad.Var(2.0)
+    store = (x * (w * w).detach()).backward()
+    for other in (copy.deepcopy(store), pickle.loads(pickle.dumps(store))):
+        assert other == store and other[x].item() == 4
+        assert reason_of(lambda: other[w]) == "detached"  # noqa: B023
