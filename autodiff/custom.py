@@ -97,8 +97,11 @@ def _checked(partial, op: str, operand: str, i: int):
         shape, dtype = np.shape(x), getattr(x, "dtype", None)
         if not isinstance(share, Node):
             share = np.asarray(plain(share, f"the partial of {op} for {operand}"))
+            share = frozen(share)  # the partial may write to it again
         elif not isinstance(g, Node):
             share = as_constant(share)
+        elif share.is_variable:
+            share = np.copy(share)  # a later set must not change a gradient
         if share.shape != shape:
             raise ValueError(f"the partial of {op} for {operand} returned shape {share.shape}, expected {shape}, the "
                              f"shape of {operand}: a cotangent has its operand's shape")  # fmt: skip

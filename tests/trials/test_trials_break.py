@@ -1,5 +1,6 @@
 """What a hostile reader of transforms, passes, checkpoints and reasons found."""
 
+import asyncio
 import copy
 import pickle
 import time
@@ -198,3 +199,43 @@ def test_a_store_with_a_detach_behind_it_can_be_copied_and_pickled():
     for other in (copy.deepcopy(store), pickle.loads(pickle.dumps(store))):
         assert other == store and other[x].item() == 4
         assert reason_of(lambda: other[w]) == "detached"  # noqa: B023
+
+
+# What partials return, and contexts that end elsewhere
+
+
+def test_a_partial_may_use_its_memory_again():
+    buffer, x = np.empty(2), ad.Var([1.0, 2.0])
+    doubled = ad.custom_op(vjps=[lambda g, y, a: np.multiply(g, 2, out=buffer)])(lambda a: 2 * a)
+    spread = ad.custom_op(vjps=[lambda g, y, a: np.broadcast_to(buffer[:1], 2)])(lambda a: a)
+    store = (doubled(x) + 3 * doubled(x)).sum().backward()
+    assert store[x].data.tolist() == [8, 8]
+    buffer[:] = 5
+    once = spread(x).backward()
+    buffer[:] = 9
+    assert once[x].data.tolist() == [5, 5] and store[x].data.tolist() == [8, 8]
+    assert ad.jacobian(doubled)(np.ones(2)).tolist() == [[2, 0], [0, 2]]
+
+
+def test_a_gradient_does_not_change_with_a_var_that_the_partial_returned():
+    x, k = ad.Var(1.0), ad.Var(5.0)
+    by_k = ad.custom_op(vjps=[lambda g, y, a: k])(lambda a: a * 5)
+    grads = [by_k(x).backward(detach=d)[x] for d in ("all", "taken", "none")]
+    assert grads[2].backward()[k].item() == 1
+    k.set(7.0)
+    assert [g.item() for g in grads] == [5, 5, 5]
+
+
+@pytest.mark.parametrize("within", [ad.detect_nonfinite, ad.no_grad])
+def test_a_context_may_end_in_another_task_than_it_began_in(within):
+    async def numbers():
+        with within():
+            yield 1
+
+    async def main():
+        a = numbers()
+        async for _ in a:
+            break
+        await asyncio.create_task(a.aclose())
+
+    asyncio.run(main())
