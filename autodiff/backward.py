@@ -35,11 +35,12 @@ def detect_nonfinite():
     ...
     FloatingPointError: the rule of sqrt returned inf at index (0,) as the cotangent of Var 'x' of shape (2,) (id ...
     """
-    token = _detecting.set(True)
+    before = _detecting.get()
+    _detecting.set(True)
     try:
         yield
     finally:
-        _detecting.reset(token)
+        _detecting.set(before)  # not reset: a generator may end in another context than it began in
 
 
 @contextmanager
