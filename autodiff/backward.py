@@ -20,7 +20,7 @@ _detecting = ContextVar("detect_nonfinite", default=False)
 GIVEN, RETURNED = "the cotangent given to backward holds {value}", "the rule of {op} returned {value}"
 SUMMED = "adding the share of {op} gave {value}"
 _lost = ContextVar("history_lost", default=None)
-strong_zeros = ContextVar("strong_zeros", default=False)  # of the pass that is running, for checkpoints within it
+running = ContextVar("running", default=None)  # options of the pass that is running, for checkpoints within it
 
 
 @contextmanager
@@ -88,12 +88,12 @@ def backward(
         watch.seed(root, slots[root] if reached else None)
     if not reached:
         return GradStore._of({}, made_by)
-    token = strong_zeros.set(strong_zero)
+    options = {"strong_zero": strong_zero, "rules": rules}
+    token = running.set(options)
     try:
-        propagate(order, slots, needed=needed, stay=stay, detach=detach, strong_zero=strong_zero, zeros=zeros,
-                  rules=rules, watch=watch)  # fmt: skip
+        propagate(order, slots, needed=needed, stay=stay, detach=detach, zeros=zeros, watch=watch, **options)
     finally:
-        strong_zeros.reset(token)
+        running.reset(token)
     return GradStore._of(slots, made_by)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .backward import propagate, strong_zeros
+from .backward import propagate, running
 from .graph import Node, captured, differentiable_inputs, is_floating
 from .recording import NO_PARAMS, alias, constant, frozen, new_id, record, recording
 from .rules import Rule
@@ -102,7 +102,7 @@ def _shares(f, args, positions, outside, kwargs, g, y, *operands):
         order = _newer(value, start, set(args[i] for i in positions))
         slots = {value: g}
         propagate(order, slots, needed={*order, *targets}, stay={*targets}, detach="all" if constants else "none",
-                  strong_zero=strong_zeros.get())  # fmt: skip
+                  **(running.get() or {}))  # fmt: skip
         return [slots.get(t) for t in targets]
     finally:
         recording.reset(token)

@@ -239,3 +239,15 @@ def test_a_context_may_end_in_another_task_than_it_began_in(within):
         await asyncio.create_task(a.aclose())
 
     asyncio.run(main())
+
+
+def test_a_checkpoint_follows_the_rules_of_the_pass_that_runs_it():
+    x, candle = ad.Var([1.0, 1.0, 0.0]), ad.contracts.candle()
+    for f in (np.max, lambda a: np.abs(a).sum() + np.max(a)):
+        twice = lambda a: ad.checkpoint(ad.checkpoint(f))(a)  # noqa: B023, E731
+        expected = candle.backward(f(x))[x].data  # each winner all of it, and slope 1 of abs at 0
+        assert expected.tolist() in ([1, 1, 0], [2, 2, 1])
+        for g in (ad.checkpoint(f), twice):
+            assert candle.backward(g(x))[x].data.tolist() == expected.tolist()
+            assert ad.trace(g(x), contract=candle).grads[x].tolist() == expected.tolist()
+            assert g(x).backward()[x].data.tolist() == f(x).backward()[x].data.tolist() != expected.tolist()
