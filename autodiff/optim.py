@@ -7,7 +7,7 @@ import numpy as np
 from .gradstore import GradStore
 from .graph import Node
 from .outside import plain
-from .structure import walk
+from .structure import rebuilt, walk
 from .tensor import Var
 
 
@@ -28,7 +28,8 @@ class _Optimiser:
             raise TypeError(f"lr is a number, got {type(lr).__name__}")
         if not lr >= 0:
             raise ValueError(f"lr must not be negative, got {lr}")
-        self.params, self._tree, self.lr = list(named.values()), tree, float(lr)
+        self.params, self.lr = list(named.values()), float(lr)
+        self._tree = rebuilt(tree, iter(self.params))  # whatever takes the place of these Vars
 
     def step(self, grads) -> None:
         """Update every Var that has a gradient in `grads`; the others keep their values and their state.

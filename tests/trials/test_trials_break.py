@@ -251,3 +251,17 @@ def test_a_checkpoint_follows_the_rules_of_the_pass_that_runs_it():
             assert candle.backward(g(x))[x].data.tolist() == expected.tolist()
             assert ad.trace(g(x), contract=candle).grads[x].tolist() == expected.tolist()
             assert g(x).backward()[x].data.tolist() == f(x).backward()[x].data.tolist() != expected.tolist()
+
+
+@pytest.mark.parametrize("kind", [ad.optim.SGD, ad.optim.AdamW])
+def test_an_optimiser_steps_the_vars_it_was_given(kind):
+    w, params = ad.Var(1.0), {}
+    params["w"] = w
+    optimiser = kind(params, lr=0.5)
+    params["w"] = w - 0.1  # a Tensor takes the name
+    params["b"] = ad.Var(2.0)
+    optimiser.step({"w": 1.0})
+    assert w.item() < 0.6 and params["b"].item() == 2
+    before = w.item()
+    optimiser.step((w * params["b"]).backward())
+    assert w.item() < before and params["b"].item() == 2
