@@ -61,11 +61,11 @@ def _of_vars(root, tell, graph, gradient, kept) -> dict:
     return found
 
 
-def _to_vars(root, tell, gradient=None, **options):
-    """A pass that goes to Vars alone, or no further than a root that leads to none."""
-    variables = [t for t in sorted_nodes(root) if t.is_variable]
+def _to_vars(root, tell, gradient=None, *, keep, **options):
+    """A pass that goes to Vars and to `keep` alone, or no further than a root that leads to none."""
+    targets = [*(t for t in sorted_nodes(root) if t.is_variable), *keep]
     watch = Teller(tell, "it is no Var, and only those get a gradient here")
-    return backward(root, gradient, wrt=variables or [root], watch=watch, **options)
+    return backward(root, gradient, wrt=targets or [root], watch=watch, **options)
 
 
 def _reset(root, tell, graph, contract):
