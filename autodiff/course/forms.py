@@ -247,10 +247,13 @@ def _alike(one, other, rel=1e-9) -> bool:
 
 
 def _fits(answers, wants, explained: Sequence) -> int:
-    """How many single values are right, or what one of the `explained` rows has there."""
+    """How many single values are right, or what one of the `explained` rows has there.
+
+    One less for a row with gaps, and for two mistakes together: these are weaker explanations.
+    """
     rows = [_leaves(row) for row in ([_filled(row, wants) for row in explained] or [wants])]
-    given = _leaves(answers)
-    return sum(any(len(row) == len(given) and _alike(a, row[k]) for row in rows) for k, a in enumerate(given))
+    given, weak = _leaves(answers), len(explained) > 1 or any(value is None for row in explained for value in row)
+    return sum(any(len(row) == len(given) and _alike(a, row[k]) for row in rows) for k, a in enumerate(given)) - weak
 
 
 def _filled(row, wants):
