@@ -239,7 +239,7 @@ def _tidy_b(rows):
 
 
 _ERRORS = {"does not require grad": "too-much-no-grad", "StaleGraphError": "old-graph", "a second time": "old-graph",
-           "'Var' object has no attribute 'grad'": "dot-grad", "has no attribute 'zero_grad'": "zero-grad",
+           "has no .grad": "dot-grad", "has no attribute 'zero_grad'": "zero-grad",
            "'NoneType' object is not subscriptable": "store-expected",
            "argument of type 'NoneType'": "store-expected"}
 

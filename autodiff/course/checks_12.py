@@ -420,7 +420,7 @@ _DOT_GRAD = Fault("dot-grad", "a weight has no `.grad`",
                   "In PyTorch the gradient is an attribute of the leaf. Here a backward pass returns a store, and the "
                   "Vars stay as they are.",
                   "what `loss.backward()` returns, and how you ask it about one weight.")
-_ERRORS = {"indexed by a Tensor, not by list": _LIST_ASKED.id, "'Var' object has no attribute 'grad'": _DOT_GRAD.id}
+_ERRORS = {"indexed by a Tensor, not by list": _LIST_ASKED.id, "has no .grad": _DOT_GRAD.id}
 
 
 def _watched(task):
