@@ -10,10 +10,17 @@ import shutil
 import sys
 
 import browser_support
+import hypothesis
 import pytest
 from browser_support import browser_context_args, browser_type_launch_args, lab, picture  # noqa: F401  fixtures
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# The same examples in every run, and none too slow: a suite must not fail by chance or by the clock. To look for more
+# of them: AUTODIFF_EXPLORE=1.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.load_profile("explore" if os.environ.get("AUTODIFF_EXPLORE") else "same")
 
 
 def missing_torch():
