@@ -279,6 +279,13 @@ def test_proofs_stay_out_of_the_learners_progress(master, tmp_path, monkeypatch)
     assert "AUTODIFF_PROGRESS" not in os.environ
 
 
+def test_what_a_page_sets_in_the_environment_ends_with_it():
+    before = dict(os.environ)
+    source = 'import os\nos.environ |= {"AUTODIFF_GRADED": "yes", "PATH": "none"}\nos.environ.pop("HOME", None)'
+    cell = nbformat.v4.new_code_cell(source)
+    assert prove.run_cells(nbformat.v4.new_notebook(cells=[cell]))[1] == [] and dict(os.environ) == before
+
+
 def test_a_learner_who_runs_a_master_does_not_pass_by_it(tmp_path, monkeypatch):
     """The exercise is counted and the master is not, with the same progress file."""
     file = tmp_path / "mine.json"

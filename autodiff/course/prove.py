@@ -54,16 +54,15 @@ def task_of(cell) -> str | None:
 
 @contextlib.contextmanager
 def progress_off():
-    """Keep proofs out of anybody's progress file."""
-    before = os.environ.get("AUTODIFF_PROGRESS")
+    """Keep proofs out of anybody's progress file, and what a page sets in the environment out of this process."""
+    before = dict(os.environ)
     os.environ["AUTODIFF_PROGRESS"] = "off"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["AUTODIFF_PROGRESS"]
-        else:
-            os.environ["AUTODIFF_PROGRESS"] = before
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def run_cells(notebook, replaced: dict[str, str] | None = None, only: str | None = None) -> tuple[dict, list[str]]:
