@@ -23,6 +23,7 @@ MARKERS = {"split": "circle", "each": "square", "first": "triangle", "engine": "
 REACH = 1e-6  # how far away, relative to the entries, nearby slopes are looked up; then nearer and nearer
 NEARER = 10.0 ** -np.arange(6)
 CLOSE = 1e-4  # slopes nearer than this are one slope
+LEAST = 1e-6  # what is smaller than this is rounding beside 1
 DIRECTIONS = 60  # at random, the same in every run
 MOST_ENTRIES = 64
 EXAMPLE = "ties(lambda x: x.max(), [1.0, 3.0, 3.0])"
@@ -106,13 +107,14 @@ def compare(f, *inputs) -> Ties:
         copies = rebuilt(root, lambda node: _rule_under(name, node))
         found[name] = gradient(copies.get(root, root), variables)
     found["engine"] = gradient(root, variables)
-    around = _Around(f, at, shapes, float(np.sum(root.data)))
-    around.look()
+    value = float(np.sum(root.data))
+    around = _around(f, at, shapes, value)
     answers = []
     for name, grads in found.items():
         flat = np.concatenate([g.ravel() for g in grads])
         answers.append((name, grads, flat, around.valid(flat)))
-    names, nearby, (without, entries) = entry_names(f, shapes), _in_order(around.rows, len(at)), around.without()
+    names, (without, entries) = entry_names(f, shapes), around.without()
+    nearby = _in_order(around.rows, len(at)) * around.unit
     if without:
         names = [names[i] for i in entries]
         fate = None if without == "limit" else False
@@ -120,7 +122,7 @@ def compare(f, *inputs) -> Ties:
     else:
         made = [Answer(name, grads, valid, _why(flat, valid, nearby, names)) for name, grads, flat, valid in answers]
     switched = any(_rule_under("split", n) for n in reachable(root) if n._rule is not None)
-    return Ties(around.value, tuple(made), nearby, switched, without, entries)
+    return Ties(value, tuple(made), nearby, switched, without, entries)
 
 
 def recorded(f, arrays) -> tuple:
@@ -181,17 +183,29 @@ def _rule_under(convention: str, node: Node):
 # The subdifferential
 
 
+def _around(f, at, shapes, value) -> _Around:
+    """What is found close to `at`, in units of the slopes there where these are small."""
+    around = _Around(f, at, shapes, value)
+    around.look()
+    if LEAST < around.most < 1:
+        around = _Around(f, at, shapes, value, around.most)
+        around.look()
+    return around
+
+
 class _Around:
     """What is found close to `at`: the different slopes (`rows`), and what keeps a slope from being one.
 
     `unbounded`, `unsettled`: the entries whose slope has no bound, or no limit that the steps would show, as the point
-    is approached from some direction; `jumps`: whether the value has another limit there.
+    is approached from some direction; `jumps`: whether the value has another limit there. Values and slopes are in
+    multiples of `unit`.
     """
 
-    def __init__(self, f, at, shapes, value):
-        self.f, self.at, self.shapes, self.value = f, at, shapes, value
+    def __init__(self, f, at, shapes, value, unit=1.0):
+        self.f, self.at, self.shapes, self.value, self.unit = f, at, shapes, value / unit, unit
         self.reach = REACH * max(1.0, float(np.abs(at).max(initial=0.0)))
         self.rows: list = []
+        self.most = 0.0  # the largest slope
         self.unbounded, self.unsettled = np.zeros(len(at), bool), np.zeros(len(at), bool)
         self.jumps = False
 
@@ -228,9 +242,11 @@ class _Around:
             return
         moved, still = near - far, 1e-3 * CLOSE * _size(far)
         short, long = (abs(v - self.value) for v in (self.seen(step * NEARER[-1])[0], there))
-        self.jumps |= bool(short > max(0.9 * long, 1e-12 * max(abs(self.value), abs(there))))
+        if short > max(10 * NEARER[-1] * long, 1e-12 * max(abs(self.value), abs(there))):  # no slope makes that
+            leaps = [abs(self.seen(step * k)[0] - self.value) for k in NEARER[-3:]]
+            self.jumps |= min(leaps) > 0.9 * max(leaps)
         row = far
-        if np.abs(moved).max() > still:
+        if (np.abs(moved) > still).any():
             ratio = (self.seen(step / 100)[1] - near) / moved  # 0.1 on a parabola
             even = (ratio > 0.05) & (ratio < 0.5)
             row = np.where(even, far + moved / (1 - ratio), far)
@@ -239,8 +255,8 @@ class _Around:
                 slopes = np.array([self.seen(step * k)[1] for k in NEARER])
                 for i in uneven:
                     self.study(i, row, slopes[:, i])
-        blamed = self.unbounded | self.unsettled
-        if not blamed.any() and not any(np.abs(row - k).max() <= CLOSE * _size(k) for k in self.rows):
+        blamed, self.most = self.unbounded | self.unsettled, max(self.most, float(np.abs(row).max()))
+        if not blamed.any() and not any((np.abs(row - k) <= CLOSE * _size(k)).all() for k in self.rows):
             self.rows.append(row)
 
     def study(self, i, row, slopes) -> None:
@@ -248,24 +264,26 @@ class _Around:
         floor = np.finfo(float).eps * self.reach / REACH * np.nanmax(np.abs(slopes))
         row[i], error = one_sided(self.reach * NEARER, slopes, floor)
         self.unbounded[i] |= math.isinf(row[i])
-        self.unsettled[i] |= not (math.isinf(row[i]) or error <= CLOSE * _size(row))
+        self.unsettled[i] |= not (math.isinf(row[i]) or error <= CLOSE * _size(row)[i])
 
     def seen(self, step) -> tuple:
         """The value there, and the slopes in one row."""
         variables, root = recorded(self.f, _split(self.at + step, self.shapes))
-        return float(np.sum(root.data)), np.concatenate([g.ravel() for g in gradient(root, variables)])
+        slopes = np.concatenate([g.ravel() for g in gradient(root, variables)])
+        return float(np.sum(root.data)) / self.unit, slopes / self.unit
 
     def valid(self, g) -> bool:
         """Whether `g` is a mean of nearby slopes; looks for further ones towards `g` until that is settled."""
         if not np.isfinite(g).all() or self.without()[0]:
             return False
-        rng = np.random.default_rng(1)
+        g, rng = g / self.unit, np.random.default_rng(1)
         with np.errstate(all="ignore"):
             for _ in range(40):
                 size, known = _size(self.rows), len(self.rows)
-                gap = g - nearest_mean(np.array(self.rows), g)
-                if np.abs(gap).max() <= 10 * CLOSE * size:
+                gap = g / size - nearest_mean(self.rows / size, g / size)
+                if np.abs(gap).max() <= 10 * CLOSE:
                     return True
+                gap = gap / size
                 tilt = 1e-3 * np.abs(gap).max() * rng.standard_normal(len(g))
                 for side in (1, -1):
                     self.towards(side * gap + tilt)
@@ -278,8 +296,11 @@ def _in_order(rows, n) -> np.ndarray:
     return np.array(sorted(rows, key=lambda r: tuple(np.round(r, 3)))).reshape(-1, n)
 
 
-def _size(rows) -> float:
-    return max(1.0, float(np.abs(rows).max(initial=0.0)))
+def _size(rows) -> np.ndarray:
+    """For each entry what its slopes are measured by, so that the large ones of one hide no kink of another."""
+    each = np.abs(np.reshape(rows, (-1, np.shape(rows)[-1]))).max(axis=0, initial=0.0)
+    most = each.max(initial=0.0)
+    return np.maximum(each, most if LEAST < most < 1 else max(1.0, LEAST * most))
 
 
 def _why_not(without, names) -> str:
@@ -298,7 +319,7 @@ def nearest_mean(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
     >>> nearest_mean(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]))
     array([0.5, 0.5])
     """
-    scale = _size(rows - g)
+    scale = _size(rows - g).max()
     points = (rows - g) / scale
     chosen, weights = [int((points**2).sum(axis=1).argmin())], np.ones(1)
     for _ in range(10 * len(rows) + 10):
@@ -333,13 +354,13 @@ def _why(g, valid, nearby, names) -> str:
     sums, low, high = nearby.sum(axis=1), nearby.min(axis=0), nearby.max(axis=0)
     if len(nearby) == 1:
         return "the only slope there is" if valid else f"the slope is {_row(nearby[0])}"
-    if len(g) > 1 and np.ptp(sums) <= CLOSE * size * len(g):
+    if len(g) > 1 and np.ptp(sums) <= CLOSE * size.min() * len(g):
         due, got = _tidy(sums[0]), _tidy(g.sum())
         if valid:
             return f"shares sum to {due}, as they must"
-        if abs(g.sum() - sums[0]) > CLOSE * size * len(g):
+        if abs(g.sum() - sums[0]) > CLOSE * size.min() * len(g):
             return f"shares sum to {got} instead of {due}"
-    for i in np.flatnonzero((g < low - 10 * CLOSE * size) | (g > high + 10 * CLOSE * size)):
+    for i in np.flatnonzero(np.maximum(low - g, g - high) > 10 * CLOSE * size):
         return f"{names[i]}: {_tidy(g[i])} is not in [{_tidy(low[i])}, {_tidy(high[i])}]"
     moving = np.flatnonzero(high - low > CLOSE * size)
     if valid and len(moving) <= 3:
@@ -351,12 +372,18 @@ def _called(answer: Answer) -> str:
     return "autodiff" if answer.convention == "engine" else answer.convention
 
 
+def _rounded(g) -> np.ndarray:
+    """To four places, or to four digits of the largest where that is small."""
+    most = np.abs(g).max(initial=0.0)
+    return np.round(g, 4 - math.ceil(math.log10(most)) if 0.01 * LEAST < most < 1 else 4) + 0.0
+
+
 def _tidy(x) -> str:
-    return number(round(float(x), 4) + 0.0)
+    return number(_rounded(x))
 
 
 def _row(g) -> str:
-    return _tidy(g[0]) if len(g) == 1 else summary(np.round(g, 4) + 0.0)
+    return _tidy(g[0]) if len(g) == 1 else summary(_rounded(g))
 
 
 def entry_names(f, shapes) -> list[str]:
@@ -447,18 +474,18 @@ class TiesLab(Lab):
                 "limit": f"the slopes along {which} do not settle as the point is approached: which numbers are "
                          "subgradients is not known here.",
             }[self.result.without]  # fmt: skip
-        if not self.result.tied:
-            return f"At {parts} there is no kink: all slopes nearby are the same."
         said = f"No subgradient: {', '.join(wrong)}." if wrong else "Every convention gives a subgradient."
         if not self.result.switched:
             said = "No operation here goes by a convention: all four rows are autodiff's answer, which is "
             said += "no subgradient." if wrong else "a subgradient."
+        if not self.result.tied:
+            return f"At {parts} there is no kink: all slopes nearby are the same." + f" {said}" * bool(wrong)
         return f"At {parts} there is a kink: the slope along {which} depends on the side. {said}"
 
     def _blocks(self):
         made, names = self.result, input_names(self.f, len(self.shapes))
         rows = [
-            (_called(a), *(summary(np.round(g, 4) + 0.0) for g in a.grads), FATE[a.valid], a.why) for a in made.answers
+            (_called(a), *(summary(_rounded(g)) for g in a.grads), FATE[a.valid], a.why) for a in made.answers
         ]
         header = ("convention", *(f"gradient of {n}" for n in names), "subgradient?", "why")
         return [
@@ -472,7 +499,7 @@ class TiesLab(Lab):
         """Conventions that give the same point, together: (their names, the point)."""
         groups: dict = {}
         for a in self.result.answers:
-            point = tuple(round(float(a.flat[i]), 4) + 0.0 for i in coordinates)
+            point = tuple(float(v) for v in _rounded(a.flat[list(coordinates)]))
             groups.setdefault(point, []).append(a)
         made = []
         for point, members in groups.items():
@@ -537,10 +564,10 @@ class TiesLab(Lab):
         x = span([low, high, *(p[0] for _, p, _ in groups)], 0.35)
         said = self._none()
         if len(ends):
-            said = f"every slope in [{_tidy(low)}, {_tidy(high)}]" if high - low > CLOSE else f"{_tidy(low)} alone"
+            said = f"every slope in [{_tidy(low)}, {_tidy(high)}]" if i in made.open else f"{_tidy(low)} alone"
         title = f"Valid slopes of {name}: {said}"
         p = Plot(title, title, x, (0, len(groups) + 1), f"gradient of {name}", "", ticks="x")
-        if high - low > CLOSE:
+        if i in made.open and len(ends):
             p.area([(low, 0), (high, 0), (high, len(groups) + 1), (low, len(groups) + 1)])
         elif len(ends):
             p.spot(low, 0.45)
@@ -586,7 +613,7 @@ def _alike(x, y) -> tuple:
 
 def _hull(points) -> list[tuple[float, float]]:
     """The corners of the convex hull, anticlockwise (Andrew's monotone chain)."""
-    points = sorted({(round(float(x), 5), round(float(y), 5)) for x, y in points})
+    points = sorted(set(map(tuple, np.round(points, 9).tolist())))
     if len(points) < 3:
         return points
 

@@ -14,6 +14,7 @@ from test_lessons import ROOT
 
 import autodiff as ad
 from autodiff import labs
+from autodiff.drawing.text import number
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -38,6 +39,7 @@ WITHOUT = {  # a function, a start, and what keeps a slope from being one there
     "round": (np.round, 0.5, "jump"),
     "sign": (np.sign, 0.0, "jump"),
     "modulo": (lambda x: x % 1, 1.0, "jump"),
+    "steep and a jump": (lambda x: 1e6 * x + np.floor(x), 1.0, "jump"),
     "argmax": (lambda x: x.argmax(), [2.0, 2.0], "jump"),
     "integers": (lambda x: np.floor(x).astype(int), 1.0, "jump"),
     "log": (np.log, 0.0, "value"),
@@ -138,6 +140,22 @@ def test_21_the_scale_of_a_slope_does_not_decide_what_is_valid(scale, share):
 def test_21_no_power_below_1_has_a_subgradient(power, scale, at, side):
     lab = labs.ties(lambda x: scale * np.maximum(side * (x - at), 0) ** power, at)
     assert lab.result.without == "bound" and "every slope" not in shown(lab)
+
+
+@pytest.mark.parametrize("kink, slope", [(1e-5, 1e-5), (1e-3, 10.0), (1.0, 1e5), (1.0, 8e7), (1e5, 1.0)])
+def test_21_no_slope_hides_the_kink_of_another_entry(kink, slope):
+    lab = labs.ties(lambda x: kink * abs(x[0]) + slope * x[1], [0.0, 1.0])
+    assert lab.result.open == [0] and {a.valid for a in lab.result.answers} == {True}
+    np.testing.assert_allclose(lab.result.nearby, [[-kink, slope], [kink, slope]])
+    assert f"x[0]: 0 is in [{number(-kink)}, {number(kink)}]" in shown(lab)
+    tied = labs.ties(lambda x: kink * x.max(), [1.0, 1.0])
+    assert tied.result.tied and [a.valid for a in tied.result.answers] == [True, False, True, True]
+
+
+def test_21_answers_that_are_wrong_without_a_kink_are_named():
+    lab = labs.ties(lambda x: ad.relu(x) - ad.relu(-x), 0.0)  # this is x: its slope is 1, where relu'(0) = 0 says 0
+    assert [a.valid for a in lab.result.answers] == [True, False, False, False]
+    assert "there is no kink: all slopes nearby are the same. No subgradient: each, first, autodiff." in shown(lab)
 
 
 # Finite differences
