@@ -70,7 +70,7 @@ def parse_shape(text) -> tuple:
         shape = tuple(map(int, words))
     else:
         shape = tuple(text) if isinstance(text, (tuple, list)) else (text,)
-        if not all(isinstance(n, Integral) for n in shape):
+        if not all(isinstance(n, Integral) and not isinstance(n, bool) for n in shape):
             raise ValueError(f"a shape has whole numbers, got {clean(text)}")
         shape = tuple(map(int, shape))
     if any(n < 0 for n in shape):

@@ -191,6 +191,9 @@ class CheckpointingLab(Lab):
         self.step, self.params, self.length = step, params, length
         self._everything = count(step, self.start, *params, length=length, segments=0)
         self._values = self._everything.cost.kept // length
+        if not self._values:
+            raise ValueError("the steps keep no values for the backward pass: step(h, *params) must compute its result "
+                             "from h, which it gets as a Tensor, and not detach it")
         self._measured: dict[int, Measured] = {}
         super().__init__(segments=max(1, round(math.sqrt(length))))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..drawing.text import clean, summary, table
+from ..outside import plain
 from ..tensor import Tensor
 from .plot import Picture, beside
 
@@ -112,14 +113,16 @@ def counted(n: int, word: str) -> str:
 def finite_arrays(inputs, names) -> list[np.ndarray]:
     """The inputs of a function as arrays of float64; an error that names the one that is none, or not finite."""
     arrays = []
-    for name, value in zip(names, inputs):
+    for name, value in zip(names, inputs, strict=True):
         try:
-            array = np.array(value.data if isinstance(value, Tensor) else value, np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name} must be a number or an array of numbers, got {clean(repr(value))}") from None
+            array = np.asarray(value.data if isinstance(value, Tensor) else plain(value, f"the lab's {name}"))
+        except ValueError:  # rows of unlike lengths
+            array = np.array(None)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must be a number or an array of numbers, got {clean(repr(value))}")
         if not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite, got {summary(array)}: there is no slope at such a point")
-        arrays.append(array)
+        arrays.append(array.astype(np.float64))
     return arrays
 
 

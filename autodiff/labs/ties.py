@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 import numpy as np
 
@@ -398,7 +399,7 @@ def input_names(f, count: int) -> list[str]:
     found = [] if code is None else list(inspect.signature(f).parameters)[: code.co_argcount]
     if len(found) >= count:
         return found[:count]
-    return ["x"] if count == 1 else list("abcdefgh"[:count])
+    return ["x"] if count == 1 else list(ascii_lowercase[:count]) if count <= 26 else [f"x{k}" for k in range(count)]
 
 
 # The lab

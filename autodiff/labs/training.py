@@ -13,6 +13,7 @@ import numpy as np
 
 from ..drawing.text import clean, number
 from ..optim import SGD, AdamW
+from ..outside import plain
 from ..recording import no_grad
 from ..rules.nn import softplus
 from ..structure import leaves
@@ -172,12 +173,14 @@ def _ended(task: Task, history: History, how: str) -> History:
     if task.score is not None and how != "diverged":
         with no_grad():
             score = real("score(*data)", task.score(*task.data))
+        if score < 0 or score > 1:
+            raise ValueError(f"score(*data) must be a share from 0 to 1, got {number(score)}")
     return replace(history, ended=how, score=score)
 
 
 def _check(task: Task, s: dict) -> None:
     """Make plain numbers of the settings; an error for one that can't be used."""
-    if s["optimiser"] not in OPTIMISERS:
+    if s["optimiser"] not in [*OPTIMISERS]:
         raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}, got {clean(repr(s['optimiser']))}")
     s["lr"] = real("lr", s["lr"], "a number from 0 on")
     if not 0 <= s["lr"] < math.inf:
@@ -414,7 +417,8 @@ def training(loss="classifier", params=None, data=None, *, score=None, lr=None, 
         if not params or not all(isinstance(p, Var) for p in params):
             got = clean(repr(next((p for p in params if not isinstance(p, Var)), params)))
             raise TypeError(f"params must be the Vars in the loss, one or more, got {got}")
-        arrays = tuple(np.asarray(a) for a in (data if isinstance(data, (tuple, list)) else (data,)))
+        columns = data if isinstance(data, (tuple, list)) else (data,)
+        arrays = tuple(np.asarray(plain(a, "the lab's data")) for a in columns)
         if not arrays or any(a.ndim == 0 or len(a) != len(arrays[0]) or not len(a) for a in arrays):
             shapes = ", ".join(str(a.shape) for a in arrays)
             raise ValueError(f"data must be arrays with the same number of rows, got shapes {shapes}")

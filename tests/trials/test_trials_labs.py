@@ -388,3 +388,46 @@ def test_24_numbers_of_numpy_and_structures_of_vars_are_numbers_and_vars():
 def test_22_gradients_that_are_not_numbers_are_not_called_different():
     lab = labs.checkpointing(lambda h, k: h * k, 0.5, math.nan, length=4)
     assert "NOT the same" not in shown(lab) and "the same as with everything stored" in shown(lab)
+
+
+# What every lab is given
+
+
+@pytest.mark.parametrize("lab", [labs.ties, labs.differences])
+@pytest.mark.parametrize("bad, said", [
+    (np.ma.array([1.0, 2.0], mask=[0, 1]), "the lab's x got a np.ma.MaskedArray, whose mask would be lost"),
+    (np.ones((2, 2)).view(np.matrix), "the lab's x got a np.matrix"),
+    ([np.ma.masked, 1.0], "the lab's x got a np.ma.core.MaskedConstant"),
+    (None, "x must be a number or an array of numbers, got None"),
+    ("3", "x must be a number or an array of numbers, got '3'"),
+    ([[1.0], [1.0, 2.0]], "x must be a number or an array of numbers"),
+    (1j, "x must be a number or an array of numbers, got 1j"),
+])  # fmt: skip
+def test_24_what_is_no_plain_number_or_array_is_refused(lab, bad, said):
+    with pytest.raises(TypeError, match=re.escape(said)):
+        lab(lambda x: (x * x).sum(), bad)
+
+
+@pytest.mark.parametrize("count", [9, 27])
+def test_24_no_input_is_left_out(count):
+    for lab in (labs.ties, labs.differences):
+        made = lab(lambda *a: sum((k + 1) * v for k, v in enumerate(a)), *[1.0] * count)
+        slopes = made.result["engine"].flat if lab is labs.ties else made.result.analytic
+        assert slopes.tolist() == [*range(1, count + 1)]
+        assert len(set(made.entries if lab is labs.ties else made.result.names)) == count
+
+
+@pytest.mark.parametrize("step", [lambda h: h, lambda h: h.detach() * 0.5, lambda h: ad.Tensor(0.5)])
+def test_22_a_recurrence_that_keeps_nothing_has_no_costs_to_compare(step):
+    with pytest.raises(ValueError, match="the steps keep no values for the backward pass"):
+        labs.checkpointing(step)
+
+
+def test_24_data_with_a_mask_and_a_score_above_1_are_refused():
+    w = ad.Var(0.0)
+    with pytest.raises(TypeError, match="the lab's data got a np.ma.MaskedArray"):
+        labs.training(lambda x: (w - x).mean() ** 2, w, np.ma.array([1.0, 9.0], mask=[0, 1]))
+    with pytest.raises(ValueError, match=r"score\(\*data\) must be a share from 0 to 1, got 50"):
+        labs.training(lambda x: (w - x).mean() ** 2, w, np.ones(4), score=lambda x: 50, epochs=1)
+    with pytest.raises(ValueError, match="optimiser must be one of SGD, AdamW"):
+        labs.training("regression", optimiser=["SGD"])
