@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ DTYPES, SCHEMES = ("float64", "float32"), ("central", "one-sided")
 ORDER = {"central": 2, "one-sided": 1}
 MOST_ENTRIES = 64
 LEAST = 1e-18  # an error of 0 is drawn here, or lower
+STRETCH, EVEN = 6, 0.3  # so many steps in a row, along which the power changes by less than this part of it
 FAR_OFF = 100  # times what truncation and rounding make is more than they make
 
 
@@ -28,8 +30,8 @@ class Curve:
     """The error of the differences at each step: the largest over the entries; NaN where `f` is not finite.
 
     `best`: the index of the step with the smallest error. `rounding`: what rounding alone costs at each step, about
-    eps·|f|/h. `truncation`: C·h to the `power`, with both from the largest steps; zeros where the error does not
-    shrink with the step.
+    eps·|f|/h. `truncation`: C·h to the `power`, with both from where the errors follow a power most evenly; zeros where
+    the error does not shrink with the step.
     """
 
     steps: np.ndarray
@@ -119,12 +121,14 @@ def study(f, *inputs, steps=STEPS) -> Differences:
             raise ValueError(
                 f"the {what} is not finite there, {summary(found)}: differences have nothing to agree with"
             )
-    curves = {(dtype, scheme): _curve(f, arrays, dtype, scheme, analytic, np.array(steps), value)
-              for dtype in DTYPES for scheme in SCHEMES}  # fmt: skip
+    curves: dict = {}
+    for dtype, scheme in itertools.product(DTYPES, SCHEMES):
+        exact = curves.get((DTYPES[0], scheme))  # truncation is the same in any dtype, and float64 shows more of it
+        curves[dtype, scheme] = _curve(f, arrays, dtype, scheme, analytic, np.array(steps), value, exact)
     return Differences(analytic, value, names, curves)
 
 
-def _curve(f, arrays, dtype, scheme, analytic, steps, value) -> Curve:
+def _curve(f, arrays, dtype, scheme, analytic, steps, value, exact=None) -> Curve:
     cast = [a.astype(dtype) for a in arrays]
     numeric = np.array([numeric_gradient(f, cast, h, scheme) for h in steps])
     with np.errstate(all="ignore"):
@@ -132,33 +136,49 @@ def _curve(f, arrays, dtype, scheme, analytic, steps, value) -> Curve:
     errors[~np.isfinite(errors)] = np.nan
     if np.isnan(errors).all():
         raise ValueError(f"the function is not finite near the inputs, in {dtype}")
-    eps = float(np.finfo(dtype).eps)
-    # The value is rounded, and so is the place where it is taken.
-    lost = eps * (abs(value) + float(np.max(np.abs(analytic) * np.abs(np.concatenate([a.ravel() for a in arrays])))))
-    rounding = lost / steps if scheme == "one-sided" else lost / (2 * steps)
-    power, factor = _law(steps, errors, errors > 20 * rounding, ORDER[scheme])
-    if power == -1 and not factor:  # the values scatter by more than their own rounding
-        rounding = np.maximum(rounding, np.nanmedian(errors * steps) / steps)
-    truncation = factor * steps**power if power > 0 else np.zeros_like(steps)
+    eps, slopes = float(np.finfo(dtype).eps), np.abs(analytic)
+    # The value is rounded, at least to a multiple of the least number, and so are the place and the step.
+    lost = eps * (abs(value) + float(np.max(slopes * np.abs(np.concatenate([a.ravel() for a in arrays])))))
+    lost += float(np.finfo(dtype).smallest_subnormal)
+    rounding = lost / (steps if scheme == "one-sided" else 2 * steps) + eps * float(np.max(slopes))
+    clear = errors > 20 * rounding
+    if exact is not None and exact.power:
+        power, truncation = exact.power, exact.truncation
+    else:
+        power, factor, first = _law(steps[clear], errors[clear], ORDER[scheme])
+        truncation = factor * steps**power
+        if power:  # a step too large for the law is too large
+            truncation = np.where(steps > first, np.fmax(truncation, errors), truncation)
+    rest = np.flatnonzero(clear & (errors > 4 * truncation))[: 2 * STRETCH]
+    if _scatter(steps[rest], errors[rest]):  # the values are rounded inside, and by more
+        rounding = np.maximum(rounding, np.median((errors * steps)[rest]) / steps)
     return Curve(steps, errors, numeric, int(np.nanargmin(errors)), rounding, truncation, power)
 
 
-def _law(steps, errors, clear, order) -> tuple:
-    """The power of the step that the clear errors of the largest steps follow, and the factor before it.
+def _law(steps, errors, order) -> tuple:
+    """The power of the step that the errors follow where they do so most evenly, the factor before it, and the largest
+    step where they do; zeros where there is no such power."""
+    h, e = np.log(steps), np.log(errors)
+    powers = np.diff(e) / np.diff(h)
+    if len(powers) < 2:
+        return 0, 0.0, 0.0
+    long = min(STRETCH, len(powers))
+    parts = [powers[k : k + long] for k in range(len(powers) - long + 1)]
+    uneven = [np.ptp(part) / np.median(part) if np.median(part) > 0 else math.inf for part in parts]
+    k = int(np.argmin(uneven))
+    if uneven[k] > EVEN:
+        return 0, 0.0, 0.0
+    power = float(np.median(parts[k]))
+    power = order if abs(power - order) < 0.05 else power
+    return power, float(np.exp(np.median((e - power * h)[k : k + long + 1]))), float(steps[k])
 
-    (-1, 0) where they follow 1/h, unevenly, as rounding does; (0, 0) where they follow nothing that shrinks.
-    """
-    clear = np.flatnonzero(clear & np.isfinite(errors) & (errors > 0) & (steps <= 0.1))
-    if len(clear) < 3:
-        return 0, 0.0
-    h, e = steps[clear], errors[clear]
-    power = float(np.median((np.diff(np.log(e)) / np.diff(np.log(h)))[:12]))
-    if abs(power - order) < 0.3:
-        power = order
-    if power > 0.25:
-        return power, float(np.median((e / h**power)[:6]))
-    uneven = power < -0.5 and np.ptp(np.log(e * h)) > 0.1
-    return -int(uneven), 0.0
+
+def _scatter(steps, errors) -> bool:
+    """Whether the errors grow as 1/h over some decades, but unevenly, as rounding does and a jump does not."""
+    if len(steps) < 2 * STRETCH:
+        return False
+    turns = np.diff(np.log(errors * steps))
+    return bool(np.median(turns / np.diff(np.log(steps))) < 0.5 and np.median(np.abs(turns)) > 0.05)
 
 
 class DifferencesLab(Lab):
@@ -287,7 +307,8 @@ class DifferencesLab(Lab):
             p.note(1e-8, low, "0 at every step", dx=0, dy=-30, anchor="middle", bold=True)
         elif not c.level:
             p.upright(best, f"best step {_step(best)}")
-        if not c.level and c.rounding.any():
+        seen = [e for e in c.rounding if low <= e <= high]
+        if not c.level and seen and seen[-1] > 10 * seen[0]:
             p.note(math.sqrt(best * STEPS[-1]), low, "rounding: ~ 1/h", dx=0, dy=-8, anchor="middle")
         if c.truncation.any() and best < 0.1:
             power = {1: "h", 2: "h²"}.get(c.power, f"h^{c.power:.2g}")

@@ -215,6 +215,41 @@ def test_22_smooth_functions_have_truncation_above_and_rounding_below_the_best_s
     assert curve.power == (2 if scheme == "central" else 1)
 
 
+def branches(f, at):
+    curves = labs.differences(f, at).result.curves
+    return {key: {c.branch(i) for i in np.flatnonzero(np.isfinite(c.errors))} for key, c in curves.items()}
+
+
+@given(st.floats(-3, 3), st.floats(-1, 1), st.sampled_from([np.sin, np.arctan, lambda t: 1 / (1 + t * t), np.arcsinh]))
+@settings(max_examples=25, deadline=None)
+def test_22_no_smooth_function_is_suspected_however_short_its_waves_are(decades, at, f):
+    for key, found in branches(lambda x: f(10**decades * x + 1), at).items():
+        assert "neither" not in found, key
+
+
+@pytest.mark.parametrize("f, at", [(np.sin, 0.0), (lambda x: 3 * x, 0.0), (lambda x: 1 / x, 1e-3), (np.log, 1e-6),
+                                   (np.sqrt, 1e-8), (lambda x: np.exp(x).sum(), [0.0, 5.0]),
+                                   (lambda x: np.sin(x.astype(np.float32)), 1.0)])  # fmt: skip
+def test_22_no_rounding_is_taken_for_a_kink(f, at):
+    assert all("neither" not in found for found in branches(f, at).values())
+
+
+@pytest.mark.parametrize("power", [1.05, 1.1, 1.5, 1.9, 2.5, 4.0])
+def test_22_the_error_of_a_power_has_its_own_law(power):
+    lab = labs.differences(lambda x: abs(x) ** power, 0.0)
+    for dtype in ("float64", "float32"):
+        lab.set(dtype=dtype, scheme="one-sided", step=1e-3)
+        assert lab.curve.power == pytest.approx(power - 1, abs=1e-3) and lab.curve.branch(lab.index) == "truncation"
+        lab.set(scheme="central")
+        assert lab.curve.exact and "a kink cancel" not in shown(lab)
+
+
+@pytest.mark.parametrize("f, at", [(ad.relu, -1e-5), (lambda x: x % 1, 0.99), (np.floor, 0.5), (np.abs, 1e-3)])
+def test_22_a_kink_or_a_jump_within_the_step_is_asked_for(f, at):
+    for key in (("float64", "central"), ("float32", "central")):
+        assert "neither" in branches(f, at)[key]
+
+
 @pytest.mark.parametrize("f, at, what", [(np.sqrt, 0.0, "gradient"), (np.log, 0.0, "value"), (np.log, -1.0, "value")])
 def test_22_there_is_nothing_to_compare_with_a_gradient_that_is_not_finite(f, at, what):
     with pytest.raises(ValueError, match=f"^the {what} is not finite there"):
