@@ -21,7 +21,7 @@ DTYPES, SCHEMES = ("float64", "float32"), ("central", "one-sided")
 ORDER = {"central": 2, "one-sided": 1}
 MOST_ENTRIES = 64
 LEAST = 1e-18  # an error of 0 is drawn here, or lower
-STRETCH, EVEN = 6, 0.3  # so many steps in a row, along which the power changes by less than this part of it
+STRETCH, EVEN = 6, 0.3  # so many steps in a row, along which a power changes by less than this part of it
 FAR_OFF = 100  # times what truncation and rounding make is more than they make
 
 
@@ -30,8 +30,8 @@ class Curve:
     """The error of the differences at each step: the largest over the entries; NaN where `f` is not finite.
 
     `best`: the index of the step with the smallest error. `rounding`: what rounding alone costs at each step, about
-    eps·|f|/h. `truncation`: C·h to the `power`, with both from where the errors follow a power most evenly; zeros where
-    the error does not shrink with the step.
+    eps·|f|/h, or more where values are rounded on the way. `truncation`: C·h to the `power`, with both from the smallest steps where the errors follow a power evenly;
+    zeros where the error does not shrink with the step.
     """
 
     steps: np.ndarray
@@ -141,36 +141,33 @@ def _curve(f, arrays, dtype, scheme, analytic, steps, value, exact=None) -> Curv
     lost = eps * (abs(value) + float(np.max(slopes * np.abs(np.concatenate([a.ravel() for a in arrays])))))
     lost += float(np.finfo(dtype).smallest_subnormal)
     rounding = lost / (steps if scheme == "one-sided" else 2 * steps) + eps * float(np.max(slopes))
-    clear = errors > 20 * rounding
-    if exact is not None and exact.power:
+    if exact is None:
+        clear = errors > 20 * rounding
+        power, factor = _law(steps[clear], errors[clear], ORDER[scheme])
+        decade = [int(np.argmin(np.abs(np.log(10 * steps / h)))) for h in steps]
+        falls = clear & (errors[decade] < errors / 2)  # where a smaller step is better, this one is too large
+        truncation = np.fmax(factor * steps**power, np.where(falls, errors, 0))
+        rest = np.flatnonzero(clear & (errors > 4 * truncation))[: 2 * STRETCH]
+        if _scatter(steps[rest], errors[rest]):  # the values are rounded inside, and by more
+            rounding = np.maximum(rounding, np.median((errors * steps)[rest]) / steps)
+    else:  # all that the exact numbers do not have is rounding
         power, truncation = exact.power, exact.truncation
-    else:
-        power, factor, first = _law(steps[clear], errors[clear], ORDER[scheme])
-        truncation = factor * steps**power
-        if power:  # a step too large for the law is too large
-            truncation = np.where(steps > first, np.fmax(truncation, errors), truncation)
-    rest = np.flatnonzero(clear & (errors > 4 * truncation))[: 2 * STRETCH]
-    if _scatter(steps[rest], errors[rest]):  # the values are rounded inside, and by more
-        rounding = np.maximum(rounding, np.median((errors * steps)[rest]) / steps)
+        more = (errors > FAR_OFF * (rounding + truncation)) & (errors > 4 * exact.errors)
+        rounding = np.where(more, errors, rounding)
     return Curve(steps, errors, numeric, int(np.nanargmin(errors)), rounding, truncation, power)
 
 
 def _law(steps, errors, order) -> tuple:
-    """The power of the step that the errors follow where they do so most evenly, the factor before it, and the largest
-    step where they do; zeros where there is no such power."""
+    """The power of the step that the smallest errors follow evenly, and the factor before it; zeros without one."""
     h, e = np.log(steps), np.log(errors)
     powers = np.diff(e) / np.diff(h)
-    if len(powers) < 2:
-        return 0, 0.0, 0.0
     long = min(STRETCH, len(powers))
-    parts = [powers[k : k + long] for k in range(len(powers) - long + 1)]
-    uneven = [np.ptp(part) / np.median(part) if np.median(part) > 0 else math.inf for part in parts]
-    k = int(np.argmin(uneven))
-    if uneven[k] > EVEN:
-        return 0, 0.0, 0.0
-    power = float(np.median(parts[k]))
-    power = order if abs(power - order) < 0.05 else power
-    return power, float(np.exp(np.median((e - power * h)[k : k + long + 1]))), float(steps[k])
+    for k in range(len(powers) - long, -1, -1) if long > 1 else ():
+        power = float(np.median(powers[k : k + long]))
+        if np.ptp(powers[k : k + long]) < EVEN * power:
+            power = order if abs(power - order) < 0.08 else power
+            return power, float(np.exp(np.median((e - power * h)[k : k + long + 1])))
+    return 0, 0.0
 
 
 def _scatter(steps, errors) -> bool:
@@ -229,7 +226,7 @@ class DifferencesLab(Lab):
             which = f"{self.values['dtype']}, {self.values['scheme']}"
             return f"{which}: the error is 0 at every step, so no step is better than another.{but * self._hides()}"
         why = {"truncation": "most of it truncation: the step is too large",
-               "rounding": "most of it rounding: the step is too small",
+               "rounding": "most of it rounding" + ": the step is too small" * bool(c.rounding[i] > 2 * c.rounding[0]),
                "both": "truncation and rounding are about equal",
                "nothing": "exact at this step",
                "neither": "more than truncation and rounding make: is there a kink, a jump, or a wrong gradient?",
@@ -287,7 +284,7 @@ class DifferencesLab(Lab):
             label += f"{_error(c.errors[c.best])} at every step"
         else:
             label += (
-                f"{'a V with ' * bool(c.truncation.any())}its lowest point at step {_step(c.steps[c.best])}, error "
+                f"{'a V with ' * bool(c.power)}its lowest point at step {_step(c.steps[c.best])}, error "
                 f"{_error(c.errors[c.best])}; the chosen step {_step(c.steps[i])} has error {_error(c.errors[i])}"
             )
         p = Plot(label, f"Error of {scheme} differences", (STEPS[-1] / 1.5, STEPS[0] * 1.5), (low, high), "step h",
@@ -310,7 +307,7 @@ class DifferencesLab(Lab):
         seen = [e for e in c.rounding if low <= e <= high]
         if not c.level and seen and seen[-1] > 10 * seen[0]:
             p.note(math.sqrt(best * STEPS[-1]), low, "rounding: ~ 1/h", dx=0, dy=-8, anchor="middle")
-        if c.truncation.any() and best < 0.1:
+        if c.power and best < 0.1:
             power = {1: "h", 2: "h²"}.get(c.power, f"h^{c.power:.2g}")
             p.note(math.sqrt(best), low, f"truncation: ~ {power}", dx=0, dy=-8, anchor="middle")
         if math.isfinite(c.errors[i]):
