@@ -30,8 +30,8 @@ class Curve:
     """The error of the differences at each step: the largest over the entries; NaN where `f` is not finite.
 
     `best`: the index of the step with the smallest error. `rounding`: what rounding alone costs at each step, about
-    eps·|f|/h, or more where values are rounded on the way. `truncation`: C·h to the `power`, with both from the smallest steps where the errors follow a power evenly;
-    zeros where the error does not shrink with the step.
+    eps·|f|/h, or more where values are rounded on the way. `truncation`: C·h to the `power`, both from the smallest
+    steps where the errors follow a power evenly, and at least the error where a smaller step halves it; else zeros.
     """
 
     steps: np.ndarray
