@@ -703,6 +703,19 @@ class _Work:
         return min(of, key=lambda name: abs(seconds - of[name]))
 
 
+@contextlib.contextmanager
+def _unwatched():
+    """Nobody watches the memory at the beginning, as in a fresh kernel, and afterwards whoever did before goes on."""
+    frames = tracemalloc.get_traceback_limit() if tracemalloc.is_tracing() else 0
+    tracemalloc.stop()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+        if frames:
+            tracemalloc.start(frames)
+
+
 def _judge_c(attempt):
     measure, = attempt.answers
     reason = function_or_reason(attempt, measure, "work")
@@ -712,13 +725,11 @@ def _judge_c(attempt):
     for blocks in (20, rng.randrange(30, 60)):
         clock = _Clock()
         work = _Work(clock, blocks, 80_000 + 8 * rng.randrange(1000))
-        was_tracing, begin = tracemalloc.is_tracing(), clock.now
-        with clock.brought_to(measure):
+        begin = clock.now
+        with _unwatched(), clock.brought_to(measure):
             result = run(measure, work)
+            left_on = tracemalloc.is_tracing()
         elapsed = clock.now - begin
-        left_on = tracemalloc.is_tracing() and not was_tracing
-        if left_on:
-            tracemalloc.stop()
         problem = stopped(attempt, result, f"{name_of(measure)}(work)")
         if problem is not None:
             return problem

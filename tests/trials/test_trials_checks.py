@@ -360,6 +360,18 @@ def test_20_copies_are_seen_while_somebody_watches_the_memory_already():
         tracemalloc.stop()
 
 
+def test_20_a_measurement_is_judged_as_in_a_fresh_kernel_where_somebody_watches_the_memory_already():
+    right = prove.answers(master_of("13"))["13.c"]
+    tracemalloc.start()
+    try:
+        kept = [bytes(10_000_000)]
+        del kept
+        assert api.check("13.c", *right) and tracemalloc.is_tracing()
+    finally:
+        tracemalloc.stop()
+    assert api.check("13.c", *right) and not tracemalloc.is_tracing()
+
+
 def test_20_right_rounded_times_are_right():
     clock = checks_13._Clock()
     work = checks_13._Work(clock, 1, 80)
